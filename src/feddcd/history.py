@@ -29,6 +29,8 @@ COLUMNS = (
 )
 COUNTS = frozenset({"round", "iteration", "uploads", "bytes_up", "bytes_down", "solver_steps"})
 
+UNCOUNTED = frozenset({"bytes_down", "solver_steps"})  # by the coordinator of a federation
+
 
 class History(Mapping[str, np.ndarray]):
     """Columns by name, all of one length; `nan` where a round has no such value.
@@ -41,14 +43,14 @@ class History(Mapping[str, np.ndarray]):
         missing = [name for name in COLUMNS if name not in columns]
         if missing:
             raise SpecError(f"the history has no columns {missing}")
-        self._columns = {name: np.array(columns[name], _dtype(name)) for name in COLUMNS}
+        self._columns = {name: _column(name, columns[name]) for name in COLUMNS}
         lengths = {name: len(column) for name, column in self._columns.items()}
         if len(set(lengths.values())) > 1:
             raise SpecError(f"the columns of the history have different lengths: {lengths}")
 
     @classmethod
     def empty(cls) -> "History":
-        return cls({name: np.zeros(0, _dtype(name)) for name in COLUMNS})
+        return cls({name: np.zeros(0) for name in COLUMNS})
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self._columns[name]
@@ -103,24 +105,25 @@ class History(Mapping[str, np.ndarray]):
         columns = {}
         for j, name in enumerate(COLUMNS):
             columns[name] = np.array([_number(path, i, row, j) for i, row in enumerate(rows[1:])])
-            columns[name] = columns[name].astype(_dtype(name))
         return cls(columns)
 
 
-def _dtype(name: str) -> type:
-    return np.int64 if name in COUNTS else np.float64
+def _column(name: str, values: np.ndarray) -> np.ndarray:
+    """Counts are whole numbers, but in a column that was not counted everywhere."""
+    column = np.array(values, float)
+    return np.array(values, np.int64) if name in COUNTS and not np.isnan(column).any() else column
 
 
 def _text(name: str, value: float) -> str:
-    if name in COUNTS:
-        return str(int(value))
-    return "" if np.isnan(value) else repr(float(value))
+    if np.isnan(value):
+        return ""
+    return str(int(value)) if name in COUNTS else repr(float(value))
 
 
 def _number(path: Path, i: int, row: list[str], j: int) -> float:
     try:
         (text,) = row[j : j + 1]
-        if COLUMNS[j] in COUNTS:
+        if COLUMNS[j] in COUNTS - UNCOUNTED or (text and COLUMNS[j] in COUNTS):
             return int(text)
         return float(text) if text else float("nan")
     except ValueError:

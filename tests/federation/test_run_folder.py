@@ -5,8 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from feddcd._errors import Refused
+from feddcd.federation.coordinator._written import check_summary
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.run_folder import write_run
+from feddcd.history import COLUMNS
 from feddcd.runs.result import Result
 
 SITES = ["east", "north", "south"]
@@ -51,10 +54,25 @@ def test_a_training_leaves_the_folder_of_a_run(folder):
     assert result.history["seconds"].tolist() == [0.5, 0.75]
     assert (result.model.shape, result.summary["clients"]) == ((4, 1), 3)
     assert result.spec.algorithm == "feddcd"
-    before = json.loads((folder.results / "summary.json").read_text())
+    assert result.summary["status"] == "finished", "as a run says it"
+    rows = (folder.results / "history.csv").read_text().splitlines()
+    for name in ("bytes_down", "solver_steps"):  # nobody counted them, so they are not 0
+        assert np.isnan(result.history[name]).all()
+        assert [row.split(",")[COLUMNS.index(name)] for row in rows] == [name, "", ""]
+    assert result.history["uploads"].dtype == np.int64
+    file = folder.results / "summary.json"
+    before = json.loads(file.read_text())
+    file.write_text(json.dumps(before | {"status": "done"}))  # as version 0.2.0 wrote it
     assert before["members"] == SUMMARY["members"]
     write_run(folder)  # and once more, the same
     assert json.loads((folder.results / "summary.json").read_text()) == before
+
+
+def test_the_word_for_the_state_is_one_of_ours():
+    for word in ("finished", "done"):  # the second is of version 0.2.0
+        check_summary({"status": word}, {})
+    with pytest.raises(Refused, match="status in summary.json does not follow"):
+        check_summary({"status": "proven"}, {})
 
 
 def test_the_ledger_has_the_last_word_on_what_was_sent(folder):

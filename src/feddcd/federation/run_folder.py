@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from ..history import COLUMNS, COUNTS, History
-from .folder import FederationFolder
+from .._origin import with_origin
+from ..history import COLUMNS, COUNTS, UNCOUNTED, History
+from .folder import FederationFolder, about_data
 
 MEASURED = ("objective", "lower_bound", "certified_gap", "accuracy", "dual_residual")
+FINISHED = "finished"  # as in the folder of a run
 ACCURACY = {"accuracy_of": "training data", "accuracy_is": "share of right labels"}
 
 
@@ -29,19 +31,21 @@ def write_run(folder: FederationFolder) -> Path | None:
     spec = dataclasses.replace(config.spec, data=config.name, clients=sites, given=("data",))
     known = {name: summary.get(name) for name in MEASURED}
     full = known | {
-        "status": "done", "clients": sites, "tau": spec.tau or sites, "iterations": history.rounds,
+        "clients": sites, "tau": spec.tau or sites, "iterations": history.rounds,
         "seconds": _known(history.last("seconds")), **ACCURACY,
     }  # fmt: skip
-    folder.save(file, full | summary)
+    full |= summary | {"status": FINISHED}
+    folder.save(file, full)
     _save(folder, "config.toml", spec.save)
     _save(folder, "history.csv", history.save)
     if find_spec("matplotlib") is None:
         return None
     from ..report import RunEntry, write
 
-    entry = RunEntry(spec.algorithm, history, full | summary, _settings(folder))
+    entry = RunEntry(spec.algorithm, history, full, _settings(folder))
     title = f"{spec.algorithm} in the federation {config.name}"
-    _save(folder, "report.html", lambda path: write([entry], path, title=title))
+    with with_origin(data=about_data(folder, summary["members"])):
+        _save(folder, "report.html", lambda path: write([entry], path, title=title))
     return folder.results / "report.html"
 
 
@@ -67,7 +71,7 @@ def history_of(folder: FederationFolder, summary: dict[str, Any]) -> History:
             rows[-1].pop(name, None)
             if summary.get(name) is not None:
                 rows[-1][name] = summary[name]
-    blank = lambda name: 0 if name in COUNTS else math.nan
+    blank = lambda name: 0 if name in COUNTS - UNCOUNTED else math.nan
     return History({n: np.array([row.get(n, blank(n)) for row in rows]) for n in COLUMNS})
 
 
