@@ -10,6 +10,7 @@ from docs_blocks import DOCS, FENCE, INDENTED, ROOT
 
 PAGES = sorted(DOCS.glob("*.md"))
 SHOWN = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.M | re.S)
+INLINE = re.compile(r"(?<!\$)\$(?=[^\s$])([^$\n]+?)(?<!\s)\$(?!\$)")
 FORMULAS = [(page.name, found) for page in PAGES for found in SHOWN.findall(page.read_text())]
 TYPED = re.compile(r"[A-Za-z]\*? (?:>=|<=|≥|≤) |[²⁻√∇Σ]|\bsqrt\(|\bln\(|\)/\(|<\w+, \w+>")
 
@@ -27,23 +28,57 @@ def site_pages():
     return module
 
 
-def test_every_formula_becomes_mathml(site_pages):
+@pytest.fixture(scope="module")
+def as_html(site_pages):
+    """A text as the site shows it: Markdown with the extensions of mkdocs.yml, then formulas."""
+    config = importlib.import_module("mkdocs.config").load_config(str(ROOT / "mkdocs.yml"))
+    markdown = importlib.import_module("markdown")
+    reader = markdown.Markdown(
+        extensions=config.markdown_extensions, extension_configs=config.mdx_configs
+    )
+    return lambda text: site_pages.on_page_content(reader.reset().convert(text))
+
+
+def prose(text: str) -> str:
+    """Without code."""
+    return re.sub(r"`[^`\n]*`", "", INDENTED.sub("", FENCE.sub("", text)))
+
+
+def test_every_formula_becomes_mathml(as_html):
     assert len(FORMULAS) >= 10
     for page in PAGES:
-        made = site_pages.on_page_markdown(page.read_text(), page=None, config=None, files=None)
+        made = as_html(page.read_text())
+        assert "arithmatex" not in made, page.name
         assert "$$" not in made, page.name
-        found = re.findall(
-            r"^<div class=\"formula\" tabindex=\"0\">(<math .*</math>)</div>$", made, re.M
-        )
+        found = re.findall(r"<div class=\"formula\" tabindex=\"0\">(<math .*?</math>)</div>", made)
         assert len(found) == len(SHOWN.findall(page.read_text())), page.name
-        for formula in found:
+        inline = re.findall(r"<math [^>]*display=\"inline\".*?</math>", made)
+        written = INLINE.findall(SHOWN.sub("", prose(page.read_text())))
+        assert len(inline) == len(written), page.name
+        for formula in [*found, *inline]:
             assert ElementTree.fromstring(formula).tag.endswith("math"), page.name
 
 
 @pytest.mark.parametrize("latex", [r"\unknown x", r"\begin{aligned} a &= b \end{aligned}"])
-def test_a_formula_that_cannot_be_set_is_refused(site_pages, latex):
+@pytest.mark.parametrize("text", ["Then\n\n$$\n{}\n$$\n", "Then ${}$ holds."])
+def test_a_formula_that_cannot_be_set_is_refused(as_html, latex, text):
     with pytest.raises(Exception, match="cannot set this formula"):
-        site_pages.on_page_markdown(f"Then\n\n$$\n{latex}\n$$\n")
+        as_html(text.replace("{}", latex))
+
+
+def test_a_formula_in_a_line_is_set_and_prices_and_code_are_not(as_html):
+    made = as_html("A $\\tfrac12 a_1 < b_1 \\cdot c_1$ costs 5 $ or `$x$`.")
+    assert made.count("<math ") == 1
+    assert "<msub><mi>a</mi><mn>1</mn></msub>" in made
+    assert "<code>$x$</code>" in made
+    assert "5 $ or" in made
+
+
+@pytest.mark.parametrize("name", ["estimators", "certificate", "methods"])
+def test_no_formula_of_the_page_stands_as_text(name):
+    """Of these pages: sums, norms, gradients and products of several letters."""
+    text = INLINE.sub("", SHOWN.sub("", prose((DOCS / f"{name}.md").read_text())))
+    assert not re.search(r"sum_\w|‖|\|\w+\\?\|²|∇\w|√|\bsqrt\(|\w_\w\b", text), name
 
 
 def test_no_formula_is_broken_by_markdown():

@@ -3,6 +3,7 @@ explains them, the changelog, and the formulas of all pages as MathML, which nee
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from mkdocs.structure.files import File, Files
 
 from feddcd.cli.app import app
 
-FORMULA = re.compile(r"^\$\$\n(.+?)\n\$\$$", re.M | re.S)
+BLOCK = re.compile(r'<div class="arithmatex">\\\[\n?(.+?)\n?\\\]</div>', re.S)
+INLINE = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.S)
 SHORT = 20  # letters: two names of an option stay on one line
 CHANGELOG = Path(__file__).parents[1] / "CHANGELOG.md"
 HEAD = """# Command line
@@ -87,19 +89,25 @@ def page() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
-def formula(latex: str) -> str:
-    """A formula as a block of HTML; a command that the converter does not know is refused."""
-    made = convert(latex, display="block")
+def formula(latex: str, display: str) -> str:
+    """A formula as MathML; a command that the converter does not know is refused."""
+    made = convert(latex, display=display)
     # the two bars of a norm would grow each by itself, to different heights
     made = made.replace("<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>')
     if "\\" in made or "&<" in made:
         raise PluginError(f"cannot set this formula: {latex}")
+    return made
+
+
+def block(found: re.Match[str]) -> str:
+    made = formula(unescape(found[1]), "block")
     return f'<div class="formula" tabindex="0">{made}</div>'
 
 
-def on_page_markdown(markdown: str, **_: object) -> str:
-    """mkdocs calls it with the text of each page."""
-    return FORMULA.sub(lambda found: formula(found[1]), markdown)
+def on_page_content(html: str, **_: object) -> str:
+    """mkdocs calls it with each page as HTML, in which arithmatex has marked the formulas."""
+    html = BLOCK.sub(block, html)
+    return INLINE.sub(lambda found: formula(unescape(found[1]), "inline"), html)
 
 
 def on_template_context(context: dict[str, Any], template_name: str, **_: object) -> dict[str, Any]:
