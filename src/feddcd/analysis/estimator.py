@@ -30,7 +30,7 @@ class FederatedGLM(BaseEstimator):
     \sum_j s_j \, \text{loss}(x_j^\top w + o_j, y_j) + \sum_k \tfrac12 \text{l2}_k w_k^2
     $$
 
-    Row j has the weight s_j, the columns x_j, the offset o_j and the outcome y_j; w has the
+    Row j has the weight $s_j$, the columns $x_j$, the offset $o_j$ and the outcome $y_j$; w has the
     coefficients. feddcd uses Newton's method on sums over sites (or Point-SAGA, if Hessians are
     large). The fit stops when each coefficient is proven to be within `tol` standard errors of its
     optimum. If there is no proof, `unproven_` says why, and the fit stops when Newton's steps are
