@@ -16,7 +16,7 @@ import feddcd
 
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
-    ("_errors", "_files", "_text"),
+    ("_errors", "_files", "_origin", "_text"),
     ("_memory", "_extras", "_pace"),
     ("_settings", "_types", "history", "losses", "formula"),
     ("sums",),
@@ -219,7 +219,7 @@ def test_reports_know_the_history_and_the_catalogue_only():
         for i in all_imports()
         if part(i.file) == "report" and i.module.startswith("feddcd.")
     }
-    assert targets <= {"report", "history", "algorithms", "_errors", "_text"}
+    assert targets <= {"report", "history", "algorithms", "_errors", "_origin", "_text"}
 
 
 @pytest.mark.parametrize("library", WHERE)

@@ -5,13 +5,13 @@ import dataclasses
 import json
 import os
 import signal
-import sys
 from concurrent.futures import Future
 
 import numpy as np
 import pytest
 
 from feddcd._errors import DataError, SpecError
+from feddcd._origin import with_origin
 from feddcd.cli._race import RaceWishes, race_command
 from feddcd.race import _play as play
 from feddcd.race import grid
@@ -134,9 +134,9 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(tmp_path, mon
         return outcome([10.0, 20.0, 30.0])
 
     monkeypatch.setattr(play, "play", run)
-    monkeypatch.setattr(sys, "argv", ["feddcd", "race", "--out", "my race"])
     wish = RaceWishes(["wine-iid-2"], [], ["pointsaga"], [0.3], [64], 3, False, 1e-6, 8000, 1)
-    with pytest.raises(SystemExit) as end:
+    typed = with_origin(command="feddcd race --out 'my race'")
+    with typed, pytest.raises(SystemExit) as end:
         race_command(wish, tmp_path, True)
     assert end.value.code == 130
     said = capsys.readouterr().out

@@ -11,6 +11,7 @@ import tomli_w
 
 from .._errors import DataError, FeddcdError
 from .._files import fresh_folder
+from .._origin import with_origin
 from .._text import listed
 from ..analysis.describing import (
     DescribePlan,
@@ -69,7 +70,7 @@ def describe_command(
         where = error.file if error.row is None else table.file
         raise error.placed(where, table.place, as_option) from None
     folder.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(prefix=".", dir=folder) as new:
+    with TemporaryDirectory(prefix=".", dir=folder) as new, with_origin(data=str(source.file)):
         job = Path(new, "job.toml")
         job.write_text(_job(plan, wanted), "utf-8")
         made = [job, *result.write(Path(new))]

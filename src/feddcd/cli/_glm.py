@@ -16,6 +16,7 @@ import tomli_w
 
 from .._errors import DataError, FeddcdError, SpecError
 from .._files import fresh_folder
+from .._origin import with_origin
 from .._text import plural
 from ..analysis import FederatedGLM
 from ..analysis.agreed import with_codebook
@@ -28,6 +29,7 @@ from ..data.conform import conform, read_agreed
 from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_table
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
+from ..formula import read_formula
 from ._glm_wishes import Wishes, extend, predictions
 from ._habits import as_json, found, tables_in
 from ._terminal import as_option, say, say_lines, slow_lines, warn
@@ -85,7 +87,9 @@ def glm_command(
         raise error.placed(where, table.place, as_option) from None
     plan = _plan(model, roles, source, book, data.formula)
     model.result_ = dataclasses.replace(model.result_, codebook=plan.codebook if plan else {})
-    written = _write(model, plan, folder)  # before anything is printed: `| head` ends the program
+    with with_origin(data=str(source.file)):
+        # before anything is printed: `| head` ends the program
+        written = _write(model, plan, folder)
     found(folder=folder, files=written, **dict(tables_in(folder)))
     found(converged=model.result_.converged, certified_error=model.result_.certified_error)
     if not quiet:
@@ -216,6 +220,8 @@ def _conform(table: Frame, plan: RegressionPlan | None, book: Codebook) -> Frame
         raise DataError(
             "--codebook needs --formula, because the formula says which columns are used"
         )
+    outcome = read_formula(plan.formula).left_columns
+    named = set(plan.levels) - set(outcome)  # a table names those of its levels that have no row
     return conform(table, book, plan.codebook["columns"])
 
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from rich.table import Table
 
 from .._errors import SpecError
+from .._origin import origin
 from .._text import NONE, count, plural, printable, sentence_list
 from ..race.cells import METHODS, RaceCell, cells, left_out
 from ..race.grid import behind, finished, jobs, run_race
@@ -19,7 +20,7 @@ from ..report import methods
 from ..report.tables import terminal_table
 from ..runs.interrupt import Interrupted
 from ._programs import keep_programs
-from ._terminal import bars, console, say, typed, warn
+from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 
@@ -105,7 +106,7 @@ def _run(
 def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
     done = sum(finished(out, cell) is not None for cell in todo)
     say(f"stopped; {done} of {plural(len(todo), 'run')} are finished and saved in {out / 'cells'}")
-    say(f"to continue, use the same command again: {typed()}")
+    say(f"to continue, use the same command again: {origin().command}")
 
 
 def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:

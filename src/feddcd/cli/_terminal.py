@@ -1,7 +1,6 @@
 """The terminal: one console for results, one for notes; lines of text and bars of progress."""
 
 import shlex
-import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -85,11 +84,6 @@ def as_option(setting: str, value: Any) -> str:
         return f"{option} above {value.least:g}"  # > would write a file
     bare = any(value is one for one in (None, True, ...))
     return option if bare else f"{option} {shlex.quote(str(value))}"
-
-
-def typed() -> str:
-    """The command that was given, as it can be given again."""
-    return shlex.join(["feddcd", *sys.argv[1:]])
 
 
 def option(help: str, *names: str) -> Any:

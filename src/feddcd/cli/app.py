@@ -12,6 +12,7 @@ import typer
 
 from .._errors import FeddcdError
 from .._extras import explained
+from .._origin import typed, with_origin
 from ..runs.spec import Spec
 from ._codebook import codebook, site_app
 from ._data import data_app
@@ -264,7 +265,8 @@ def main(arguments: list[str] | None = None) -> Any:
     """The entry point: what a user can mend is one line on stderr and exit code 2."""
     be_wordy(False)
     try:
-        return app(arguments)
+        with with_origin(command=typed(sys.argv[1:] if arguments is None else arguments)):
+            return app(arguments)
     except SystemExit as end:  # typer makes one of Ctrl-C
         if end.code == INTERRUPTED and arguments is None:
             leave(INTERRUPTED)

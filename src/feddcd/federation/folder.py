@@ -153,6 +153,12 @@ def about_of(folder: FederationFolder) -> About:
     return About(folder.study or ALONE, folder.config().purpose)
 
 
+def about_data(folder: FederationFolder, sites: Iterable[str]) -> str:
+    """What stands in a report in place of a file: the study, and the sites that took part."""
+    study = f"study {folder.study} of " if folder.study else ""
+    return f"{study}federation {folder.config().name}, sites {', '.join(sites)}"
+
+
 def load_place(folder: Path) -> SitePlace:
     """A site from its `site.toml`; relative paths start at its folder."""
     values, path = _site_toml(folder), folder / "site.toml"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..report import methods
 from ..report.figures import save_png, save_svg, svg
-from ..report.page import bullets, document, figure, grid, header, lines, paragraph, section
+from ..report.page import bullets, document, figure, footer, grid, header, lines, paragraph, section
 from ..report.printed import markdown
 from ..report.tables import table, terminal_table
 from . import _tables as words
@@ -78,6 +78,7 @@ def write_report(
             "Where paper, authors’ code and correct behaviour differ",
             bullets([words.SCAFFOLD, *words.stand_ins(rows), *notes]),
         ),
+        footer({}, data=", ".join(dict.fromkeys(row["problem"] for row in rows))),
     )
     path = Path(folder) / "report.html"
     path.write_text(text, encoding="utf-8", newline="\n")

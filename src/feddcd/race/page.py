@@ -23,7 +23,7 @@ from ..report.figures import (
     svg,
     titles,
 )
-from ..report.page import bullets, document, figure, grid, header, paragraph, section
+from ..report.page import bullets, document, figure, footer, grid, header, paragraph, section
 from ..report.tables import Bold, table
 from .cells import TARGETS
 from .profile import Place, RaceEntry, Results, costs, median, profile, ratios
@@ -76,6 +76,7 @@ def write_race(
         section("Who is first", *_ranks(results, target)),
         section("Medians", paragraph(NOT_THERE), *_tables(results, target)),
         section("Files", paragraph(FILES)),
+        footer({}, data=", ".join(dict.fromkeys(place.problem for place, _ in results))),
     )
     (folder / "report.html").write_text(text, encoding="utf-8", newline="\n")
     return [*paths, folder / "report.html"]

@@ -106,3 +106,8 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         else:
             flat[f"{prefix}{key}"] = value
     return flat
+
+
+def data_of(entries: Sequence[RunEntry]) -> str:
+    """The names of the data of all runs."""
+    return ", ".join(dict.fromkeys(str(e.config["data"]) for e in entries if "data" in e.config))

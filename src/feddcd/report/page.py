@@ -9,6 +9,7 @@ from datetime import date
 from html import escape
 from importlib.metadata import version
 
+from .._origin import origin
 from .._text import printable, printable_lines
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
@@ -178,12 +179,15 @@ def section(name: str, *parts: str) -> str:
     return lines([f"<section><h2>{text(name)}</h2>", *parts, "</section>"])
 
 
-def footer(terms: Mapping[str, str], day: date | None = None) -> str:
-    """What the words of the page mean; when it was made, and by what."""
+def footer(terms: Mapping[str, str], day: date | None = None, data: str = "") -> str:
+    """What the words of the page mean; when it was made, by what, and from which data, where the
+    caller does not say it of all reports that it writes."""
     meanings = [f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in terms.items()]
-    made = f"Made on {day or date.today():%Y-%m-%d} by feddcd {version('feddcd')}."
-    explained = details("How to read this", "<dl>", *meanings, "</dl>")
-    return f"<footer>{explained}{paragraph(made, 'note')}</footer>"
+    explained = details("How to read this", "<dl>", *meanings, "</dl>") if terms else ""
+    made = [f"Made on {day or date.today():%Y-%m-%d} by feddcd {version('feddcd')}."]
+    known = {"Command": origin().command, "Data": origin().data or data}
+    made += [f"{k}: <code>{escape(printable(x))}</code>" for k, x in known.items() if x]
+    return f'<footer>{explained}<p class="note">{"<br>".join(made)}</p></footer>'
 
 
 def details(name: str, *parts: str) -> str:

@@ -17,6 +17,7 @@ from ._entry import (
     certified,
     comparable,
     cost_to,
+    data_of,
     find,
     flatten,
 )
@@ -82,7 +83,7 @@ def page(entries: Sequence[RunEntry], *, title: str, kind: str) -> str:
         "" if kind == "run" else _table(entries),
         _figures(entries, kind),
         details("Settings", *_settings(entries)),
-        footer(TERMS),
+        footer(TERMS, data=data_of(entries)),
     )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..._errors import DataError, FeddcdError, Refused, Stalled
+from ..._origin import with_origin
 from ...analysis.families import SHARES
 from ...analysis.protocol import (
     ALL,
@@ -32,7 +33,7 @@ from ...analysis.registry import ANALYSES, scrutiny
 from ...sums.roster import FEWEST
 from .. import wire
 from ..config import Config
-from ..folder import FederationFolder, about_of
+from ..folder import FederationFolder, about_data, about_of
 from ..roster import ROSTER
 from ..wire import Envelope
 from ._checks import check_count, in_one_line
@@ -219,7 +220,8 @@ class AnalysisRun:
             self.folder.invited(), sites, self.refused, self.hearing.waited
         )
         result = result.with_sites(dropped, in_one_line(gone), apart)
-        list(result.write(self.folder.results / self.analysis.part))
+        with with_origin(data=about_data(self.folder, sites)):
+            list(result.write(self.folder.results / self.analysis.part))
         share(self.folder, self.nodes, self.folder.results / self.analysis.part, sites)
         tell_done(self.folder, self.nodes)
         close()
