@@ -1,5 +1,6 @@
 """Odd files and codebooks by commands: `glm`, `codebook`, `site check`, `federation`."""
 
+import json
 import shlex
 import tomllib
 import unicodedata
@@ -291,6 +292,33 @@ def test_a_site_without_the_reference_is_no_outcast(capsys):
     together, alone = coefficients("fed/server/glm"), coefficients()
     assert list(together.index) == list(alone.index)
     np.testing.assert_allclose(together["coef"], alone["coef"], rtol=1e-6)
+
+
+@pytest.mark.parametrize("family", ["gaussian", "multinomial"])
+def test_levels_without_a_row_are_named_in_one_file_as_over_sites(family, capsys):
+    """Those of predictors: the first one would be the reference, and one of a site has no rows."""
+    levels = ["none", "white", "black", "never", "other"]
+    sites = [*BOOK["columns"]["site"]["levels"], "nowhere"]
+    change = {"type": "category", "levels": ["0", "1"]} if family == "multinomial" else {}
+    table = patients()
+    table.loc[table.race == "other", "age"] = np.nan  # its rows are left out
+    table.to_csv("p.csv", index=False)
+    write_book(race={"levels": levels}, site={"levels": sites})
+    book = tomllib.loads(Path("codebook.toml").read_text())["columns"]
+    book["low"] = {"roles": ["outcome"]} | (change or {"type": "integer"})
+    Path("codebook.toml").write_text(tomli_w.dumps({"columns": book}))
+    line = f"{FORMULA} --family {family} --codebook codebook.toml"
+    said = feddcd(line, capsys)
+    told = "race: the table has no coefficient for none, never, other, because no row has such a"
+    assert told in " ".join(said.split())
+    feddcd("federation init fed --job out/job.toml --data p.csv --group site", capsys)
+    assert told in " ".join(feddcd("federation simulate fed --mode each", capsys).split())
+    found = [json.loads(Path(at, "model.json").read_text()) for at in ("out", "fed/server/glm")]
+    assert [one["empty_levels"] for one in found] == [{"race": ["none", "never", "other"]}] * 2
+    assert [one["references"] for one in found] == [{"race": "white"}] * 2
+    np.testing.assert_allclose(
+        coefficients()["coef"], coefficients("fed/server/glm")["coef"], rtol=1e-6
+    )
 
 
 REASONS = {  # what the coordinator reads, and what the site's own log has

@@ -222,7 +222,7 @@ def _conform(table: Frame, plan: RegressionPlan | None, book: Codebook) -> Frame
         )
     outcome = read_formula(plan.formula).left_columns
     named = set(plan.levels) - set(outcome)  # a table names those of its levels that have no row
-    return conform(table, book, plan.codebook["columns"])
+    return conform(table, book, plan.codebook["columns"], whole=named)
 
 
 def _predict(

@@ -65,10 +65,14 @@ def check_table(table: Frame, book: Codebook, names: Iterable[str] | None = None
 
 
 def conform(
-    table: Frame, book: Codebook, names: Iterable[str], caps: Mapping[str, Capping] | None = None
+    table: Frame,
+    book: Codebook,
+    names: Iterable[str],
+    caps: Mapping[str, Capping] | None = None,
+    whole: Collection[str] = (),
 ) -> Frame:
     """The table with these columns as the codebook has them; the first misfit is raised. `caps` are
-    in place of those of the codebook."""
+    in place of those of the codebook. Columns in `whole` keep the levels that have no row."""
     import pandas
 
     frame, names = table.frame.copy(), [name for name in names if name in book.columns]
@@ -78,7 +82,8 @@ def conform(
         entry = book.columns[name]
         if entry.type == "category":
             values = pandas.Categorical(_levels(table, name, entry), categories=entry.ordered)
-            frame[name] = values.remove_unused_categories()  # as R drops them; the order stays
+            # as R drops them; the order stays
+            frame[name] = values if name in whole else values.remove_unused_categories()
         elif entry.type == "boolean":
             frame[name] = _booleans(table, name)
     cap_columns(frame, names, caps_of(book) if caps is None else caps)
