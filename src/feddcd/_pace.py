@@ -11,7 +11,7 @@ Clock = Callable[[], float]
 
 
 def network_of(host: str) -> str:
-    """Whose calls count together: an IPv4 address, or a network of IPv6."""
+    """Which calls count together: those of an IPv4 address, or a network of IPv6."""
     try:
         address = ipaddress.ip_address(host)
     except ValueError:
@@ -42,7 +42,7 @@ class Pace:
 
 
 class LinePace:
-    """At most so many lines a minute, so that strangers cannot fill a disk."""
+    """At most this many lines a minute, so that strangers cannot fill a disk."""
 
     def __init__(self, most: int, now: Clock = time.monotonic):
         self._most, self._now = most, now

@@ -15,7 +15,7 @@ from ._errors import FeddcdError, SpecError
 from ._text import nearest
 
 SLASHES = "; write a Windows path with /, for example C:/Daten/x.csv"
-LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, whose \n ends a line
+LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, where \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 MOST_BYTES = 10_000_000
 MOST_DEPTH = 20

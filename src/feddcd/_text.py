@@ -29,13 +29,13 @@ def _begun(name: str, known: list[str]) -> list[str]:
 
 
 def meant(name: str, known: Iterable[str], most: int = 1) -> str:
-    """'did you mean ...? ' with up to so many names, or nothing."""
+    """'did you mean ...? ' with up to this many names, or nothing."""
     close = difflib.get_close_matches(name, list(known), n=most)
     return f"did you mean {' or '.join(map(repr, close))}? " if close else ""
 
 
 def listed(values: Iterable[Any], most: int = 20) -> str:
-    """Names in quotes and numbers without, at most so many."""
+    """Names in quotes and numbers without, at most this many."""
     shown = [repr(str(v)) if isinstance(v, str) else f"{v:.12g}" for v in values]
     more = [f"and {len(shown) - most} more"] if len(shown) > most else []
     return ", ".join(shown[:most] + more)
@@ -51,7 +51,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """The same of a text whose lines are our own."""
+    """The same of a text with lines of our own."""
     return "\n".join(map(printable, text.split("\n")))
 
 

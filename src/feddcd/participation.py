@@ -138,7 +138,7 @@ class Available(AbstractParticipation):
 
 
 class Lossy(AbstractParticipation):
-    """Another participation, of whose uploads each is lost with probability `loss`."""
+    """Another participation that loses each upload with probability `loss`."""
 
     certain: ClassVar[bool] = False
     N: int
@@ -186,7 +186,7 @@ def _distinct(key: Key, N: int, count: int) -> Int[Array, " count"]:
         return jax.random.choice(key, N, (count,), replace=False)
 
     def draw(key: Key) -> tuple[Int[Array, " count"], Bool[Array, ""]]:
-        """The first `count` different ones of twice as many; whether there are so many."""
+        """The first `count` different ones of twice as many; whether there are enough."""
         drawn = jax.random.randint(key, (2 * count,), 0, N)
         order = jnp.argsort(drawn, stable=True)
         again = jnp.append(False, jnp.diff(drawn[order]) == 0)

@@ -124,14 +124,14 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
 
     @abc.abstractmethod
     def rebalance(self, server: Server, total: PyTree, weight: Scalar) -> Server:
-        """The server for the members whose `conserved` sum to `total` and weights to `weight`.
+        """The server for members with these sums of `conserved` (`total`) and weights.
 
         At once or in the next answer, the residuals are zero again. The latest call counts.
         """
 
     @abc.abstractmethod
     def joined(self, server: Server, ratio: Scalar) -> Server:
-        """The server after a client came, whose part in all sums is zero: the members' weight
+        """The server after a client came with zeros in all sums: the members' weight
         was `ratio` of what it is now, so what the server holds per weight shrinks."""
 
     @abc.abstractmethod
@@ -169,7 +169,7 @@ class Stateless(NamedTuple):
 
 
 class AbstractStateless(AbstractAlgorithm[Server, Stateless, Down, None], Generic[Server, Down]):
-    """A method whose clients keep nothing and hear nothing back, and which conserves no sum."""
+    """A method that conserves no sum; its clients keep nothing and hear nothing back."""
 
     def init_client(self, f: AbstractProblem, w: Params) -> Stateless:
         return Stateless()

@@ -75,7 +75,7 @@ class Picked(eqx.Module):
 
 
 def code(x: PyTree, bits: Bits, key: Key | None = None, *, columns: bool = False) -> PyTree:
-    """Every array of x in so many bits a number, right on average, or without a key to the nearest;
+    """Every array of x in `bits` bits a number, right on average, or without a key to the nearest;
     64 changes nothing. With `columns` each column has its own unit."""
     leaves, structure = jax.tree.flatten(x)
     keys = [None if key is None else jax.random.fold_in(key, k) for k in range(len(leaves))]
@@ -186,7 +186,7 @@ def _extras(value: PyTree) -> list[Extra]:
 
 
 def with_parts(value: PyTree, parts: Sequence[float]) -> PyTree:
-    """Its extra parts unmarked, and without those whose place in `parts` is 0."""
+    """Its extra parts unmarked, and without those with the place 0 in `parts`."""
     left = iter(parts)
     keep = lambda x: (x.value if next(left) else None) if _is_extra(x) else x
     return jax.tree.map(keep, value, is_leaf=_is_extra)

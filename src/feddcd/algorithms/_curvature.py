@@ -1,4 +1,4 @@
-"""L and μ from the first round, for methods whose steps follow from them once and for all."""
+"""L and μ from the first round, for methods with steps that follow from them once and for all."""
 
 import jax
 import jax.numpy as jnp

@@ -1,4 +1,4 @@
-"""Methods whose server remembers its members, so that what it can work out does not travel."""
+"""Methods with a server that remembers its members: what it can work out does not travel."""
 
 import abc
 from typing import Generic, Literal, NamedTuple

@@ -128,7 +128,7 @@ def _is_plain(value: PyTree) -> bool:
 
 
 def shortened(method: AbstractAlgorithm, bits: Any, f: AbstractProblem, w: Params) -> Shortened:
-    """The method in so many bits; f are problems like those it is for, stacked."""
+    """The method in this many bits; f are problems like those it is for, stacked."""
     if bits not in BITS:
         raise SpecError(f"the setting bits must be 8, 16, 32 or 64, got bits={bits}")
 

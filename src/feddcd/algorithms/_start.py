@@ -32,7 +32,7 @@ SITES = 3  # of the first cohort
 WHOLE = 199  # inputs, up to which the Hessian is sent as it is; the most factors of H₀
 MATRIX = 1000  # parameters, up to which two traces stand for it
 SMALL = 12  # parameters, up to which new sites send their Hessian in later rounds, too
-RANK = 20  # random vectors whose products with it are sent else; fewer where d is very large
+RANK = 20  # random vectors; their products with it are sent else; fewer where d is very large
 INPUTS = 128  # the same, of the inputs of a matrix: RANK for each output, but not more
 BITS: Bits = 8
 ROUNDED = 0.1  # of the noise of rounding: smaller eigenvalues are raised to it
@@ -153,7 +153,7 @@ def nothing_shown(form: Form, dtype) -> Extra:
 def base_from(
     sent: PyTree, form: Form, rows: Scalar, spread: Scalar | float = 0.0, unseen: float | Scalar = 1
 ) -> tuple[Base, Flat]:
-    """H₀ from the mean of what sites with so many rows sent, opened, and its diagonal. `spread` is
+    """H₀ from the mean of what sites with these rows sent, opened, and its diagonal. `spread` is
     the mean of their squared correlations, `unseen` the part of all weight that others have."""
     if not form.whole:
         base, diagonal = _sketched_base(sent, _probes(form, sent.dtype))

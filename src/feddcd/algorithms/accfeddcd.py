@@ -10,7 +10,7 @@ Clients outside a set follow with y = v and z = u. That needs no data, so a clie
 when it is next called: (y, z) -> (v, u) conserves m = π_y y + π_z z and shrinks the rest
 by φ = (1-a)(1-s), so k missed iterations of one κ are one step in closed form.
 
-κ is chosen anew before iterations 1, 2, 4, 8, ...: a client that was absent has to follow every
+κ is chosen again before iterations 1, 2, 4, 8, ...: a client that was absent has to follow every
 change, so they are few. With L_i the largest curvature at w_i,
 
     κ = α/(`CAUTION` β),    β² = mean of L_i²,    the larger β of the last two times.

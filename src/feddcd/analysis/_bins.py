@@ -64,7 +64,7 @@ def count_parts(keys: np.ndarray, first: int, width: int) -> np.ndarray:
 
 
 class Search(NamedTuple):
-    """Where an order statistic is: between two keys, with so many rows below and inside."""
+    """Where an order statistic is: between two keys, with this many rows below and inside."""
 
     rank: int  # from 0
     first: int

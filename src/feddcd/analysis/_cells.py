@@ -108,7 +108,7 @@ def _next(counts: np.ndarray, equation: Equation, taken: np.ndarray) -> _Candida
 
 
 def hide_groups(rows: np.ndarray, least: int) -> np.ndarray:
-    """Of groups whose rows add up to a total that is shown."""
+    """Of groups with rows that add up to a total that is shown."""
     return hide(rows, [[(i, 1) for i in range(len(rows))]], least)
 
 

@@ -67,7 +67,7 @@ class Statistic(NamedTuple):
         return float(2 * (ndtr(-abs(x)) if self.name == "z" else stdtr(self.df, -abs(x))))
 
     def within(self, level: float) -> float:
-        """Between minus this and this lie so many values."""
+        """This share of all values is between minus this number and this number."""
         upper = (1 + level) / 2
         return float(ndtri(upper) if self.name == "z" else stdtrit(self.df, upper))
 

@@ -125,7 +125,7 @@ class Log:
         self._add(len(asked), len(answers), up, down)
 
     def trained(self, arrived: Sequence[int], numbers: int) -> None:
-        """Rounds of another method, in which so many sites sent so many numbers each."""
+        """Rounds of another method: how many sites answered, and how many numbers each sent."""
         self.rounds += len(arrived)
         for count in map(int, arrived):
             self._add(count, count, count * numbers * BYTES, count * numbers * BYTES)

@@ -1,7 +1,7 @@
 """Which rows are counted together in what a job tells: a number by row for each thing told.
 
     set            all rows that are told of, by group
-    number NAME    the rows whose values are added up, and those without one, by group
+    number NAME    the rows with a value that is added up, and those without, by group
     level NAME     the rows of each level, by group
     column NAME    of a table: the rows with each of the two values of a finished column
 

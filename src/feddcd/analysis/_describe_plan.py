@@ -102,7 +102,7 @@ class DescribePlan:
 
     @property
     def ranges(self) -> dict[str, tuple[float, float]]:
-        """Of columns whose plausible range a codebook has."""
+        """Of columns with a plausible range in a codebook."""
         entries = read_codebook(self.codebook).columns if self.codebook else {}
         known = {name: e.range for name, e in entries.items() if e.type in ("number", "integer")}
         return {name: limits for name, limits in known.items() if limits is not None}

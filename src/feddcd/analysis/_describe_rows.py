@@ -119,7 +119,7 @@ class DescribeQuestion(NamedTuple):
     exact: bool = False  # parts of few rows may be opened
     edges: np.ndarray = NONE  # of histograms, one after the other
     breaks: np.ndarray = NONE  # how many of them, by number
-    pattern: np.ndarray = NONE  # columns whose missing values are counted together
+    pattern: np.ndarray = NONE  # columns with missing values that are counted together
     own: bool = False  # asks for the site's own numbers, too
 
     @property

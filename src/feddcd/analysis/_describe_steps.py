@@ -21,7 +21,7 @@ from ._describe_plan import DescribePlan
 from ._describe_rows import NONE, DescribeQuestion, Shape, decimals_from
 from .protocol import Blocks, ColumnsOffer, Max, Watch, arrays
 
-MOST_PATTERNS = 8  # columns whose missing values are looked at together
+MOST_PATTERNS = 8  # columns with missing values that are looked at together
 Cell = tuple[int, int]  # a number and a cell, by their places
 
 
@@ -43,7 +43,7 @@ class Line:
     """Asks until every site has answered, and notes what it took."""
 
     def __init__(self, sites: list[str], watch: Watch, behind: int = 1):
-        """`behind` are the sites whose answers come as one sum."""
+        """`behind` are the sites with answers that come as one sum."""
         self.sites, self.watch, self.behind = sites, watch, behind
         self.rows: list[dict[str, Any]] = []
 

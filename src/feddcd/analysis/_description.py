@@ -93,7 +93,7 @@ def masks(tables: Sequence[tuple[CellCounts, Visible]], least: int) -> list[Mask
 
 
 def _open(there: np.ndarray, groups: np.ndarray, least: int, parted: bool) -> np.ndarray:
-    """Cells whose sums may be known: with enough rows, and so many in the others together."""
+    """Cells with sums that may be known: with enough rows, and as many in the others together."""
     enough = there.sum() >= max(least, 1)
     if not parted:
         return np.array([enough])
@@ -255,7 +255,7 @@ def _of_sites(plan: DescribePlan, shape: Shape, found: Found) -> CellTable | Non
     if not own or any(x.size != 1 + 3 * p + counted for x in own.values()):
         return None
     each = np.array(list(own.values()))
-    sites = shape._replace(groups=tuple(own)[:-1])  # so many cells, and one more
+    sites = shape._replace(groups=tuple(own)[:-1])  # as many cells, and one more
     numbers = each[:, 1 : 1 + 3 * p].reshape(len(own), p, 3)
     known = CellCounts.of(each[:, 0], numbers[:, :, 0].T, each[:, 1 + 3 * p :].T, sites)
     mean = np.hstack([numbers[:, :, 1].T, found.mean[:, -1:]])

@@ -63,7 +63,7 @@ def agreed(given: Range, forms: Iterable[Callable[[float], str]]) -> str:
 
 
 def significant(given: Range, digits: int = 4, unit: float = 0.0) -> str:
-    """At most so many significant digits; a number far below the unit (its standard error, say)
+    """At most this many significant digits; a number far below the unit (its standard error, say)
     of which none is proven is 0 to its places."""
     form = lambda count: lambda x: _zero(f"{x:#.{count}g}".rstrip("."))
     text = agreed(given, map(form, range(digits, 0, -1)))
@@ -74,7 +74,7 @@ def significant(given: Range, digits: int = 4, unit: float = 0.0) -> str:
 
 
 def decimals(given: Range, places: int = 3) -> str:
-    """At most so many places after the point."""
+    """At most this many places after the point."""
     form = lambda count: lambda x: _zero(f"{x:.{count}f}")
     return agreed(given, map(form, range(places, -1, -1)))
 

@@ -74,7 +74,7 @@ def told(row: dict[str, Any]) -> str:
 
 
 def by_line(tell: Callable[[str], None]) -> Watch:
-    """Hands the line of each exchange whose outcome is known to `tell`."""
+    """Hands the line of each exchange with a known outcome to `tell`."""
 
     def watch(row: dict[str, Any]) -> None:
         if line := told(row):

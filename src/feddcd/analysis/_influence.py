@@ -1,4 +1,4 @@
-"""Whose numbers a table hangs on: how far it would move without each site, in one step.
+"""On which sites a table depends most: how far it would move without each site, in one step.
 
 At the estimate w all sites' quadratic models are known. Those of the others have the gradient
 g - g_i and the Hessian H - H_i there, so that without site i the optimum is near

@@ -1,5 +1,5 @@
 """Means with intervals, as R's predict(se.fit = TRUE) gives them: made on the scale of the linear
-predictor z = x'w, whose standard error is sqrt(x'Cx), and carried over to the mean."""
+predictor z = x'w with the standard error sqrt(x'Cx), and carried over to the mean."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -35,7 +35,7 @@ OFTEN = 0.1  # the share of rows in which a product with a category is 0
 # of counts and of times: logarithms of outcomes, which tell how many rows have each of them. Hardly
 # any such model has no outcome of few rows, so that none would be left (docs/security.md)
 OF_COUNTS = ("moments.floor", "moments.constant", "moments.start", "floor")
-LENDERS = 24  # rows whose values a row of a cell may have
+LENDERS = 24  # rows with values that a row of a cell may have
 Array = np.ndarray
 
 
@@ -95,7 +95,7 @@ def _cells(places: Sequence[Array], codes: Sequence[Array]) -> tuple[Array, Arra
 
 
 class _Coded(NamedTuple):
-    """A job whose rows are known by their values in columns of few of them: `codes`, n by m."""
+    """A job that identifies rows by their values in columns of few values: `codes`, n by m."""
 
     job: AskedJob
     codes: Array
@@ -155,7 +155,7 @@ class _Coded(NamedTuple):
         return np.hstack([_equations(parts[name], x, sizes) for name, x in each])
 
     def _lent(self, rows: Array) -> DesignRows:
-        """So many rows for each cell, with its values where these are few; the others are of rows
+        """This many rows for each cell, with its values where these are few; the others are of rows
         that lack the same products."""
         lacking = self.columns[:, 1 + int(self.few[0].sum()) :]
         kinds = np.unique(lacking, axis=0, return_inverse=True)[1].ravel()

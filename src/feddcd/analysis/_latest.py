@@ -199,7 +199,7 @@ def _moved(then: Answer, v: np.ndarray, seen: _Seen | None, D: np.ndarray, bold:
 
 
 def _along(then: Answer, v: np.ndarray, ratio: float) -> dict[str, np.ndarray]:
-    """A quadratic model moved by v, whose curvature changes to that ratio, exponentially."""
+    """A quadratic model moved by v; its curvature changes to that ratio, exponentially."""
     p, x = len(v), float(np.log(ratio))
     once = np.expm1(x) / x if abs(x) > 1e-4 else 1 + x / 2
     twice = 2 * (np.expm1(x) - x) / x**2 if abs(x) > 1e-4 else 1 + x / 3

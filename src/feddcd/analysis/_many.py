@@ -6,7 +6,7 @@ import numpy as np
 
 
 def of_many(x: np.ndarray, k: int, times: float) -> float:
-    """An upper bound of all rows: so many times the k-th largest, unless one is above even that.
+    """An upper bound of all rows: this many times the k-th largest, unless one is above even that.
     Up to k times it is at most the sum of all rows, up to the root of k that of their squares, as a
     bound that comes from rows has to be."""
     top = float(np.max(x, initial=0))
@@ -43,7 +43,7 @@ def _followed(places: Sequence[np.ndarray], k: int) -> tuple[np.ndarray, np.ndar
 
 
 def joined(place: np.ndarray, least: int) -> np.ndarray:
-    """By bin, the number of its group: neighbours are joined until they have so many rows."""
+    """By bin, the number of its group: neighbours are joined until they have this many rows."""
     sizes = np.bincount(place)
     groups, number, held = np.zeros(len(sizes), int), 0, 0
     for at, rows in enumerate(sizes):

@@ -185,7 +185,7 @@ def not_finite(why: object) -> DataError:
 
 
 def check_sums(model: Model, sums: Moments) -> None:
-    """Refuses columns whose squares have no finite sum, by name."""
+    """Refuses columns without a finite sum of squares, by name."""
     finite = np.isfinite(sums.x) & np.isfinite(sums.xx)
     if not finite.all():
         names = [name for name, fits in zip(model.names, finite, strict=True) if not fits]

@@ -117,7 +117,7 @@ def newton(
             log.say(now.objective, np.inf if done is None else done.error)
             state = _shorten(state)
             continue
-        if model.loss.firth:  # whose gradient needs the Hessian of this point
+        if model.loss.firth:  # its gradient needs the Hessian of this point
             asked = asked._replace(V=upper_inverse(now.H, D, model.k))
             answers = yield from visit(model, log, asked, at, patient=True)
             if len(answers) < len(model.sites):

@@ -21,7 +21,7 @@ from ._sums import Answer, Moments
 
 CLOSE = 1e-10  # of the null deviance: all digits that are printed, and some
 FAR = 0.5  # δ above which the steps are not yet Newton's
-HUGE = 1e150  # δ of rows whose means overflow
+HUGE = 1e150  # δ of rows with means that overflow
 SLOW = 0.1  # of the interval: a shorter step from afar is replaced by half of it
 
 

@@ -164,7 +164,7 @@ def penalties(model: Model, D: np.ndarray) -> np.ndarray:
     return np.repeat(model.penalty / D**2, model.k)
 
 
-@np.errstate(over="ignore", invalid="ignore")  # far from the optimum, whose bound is infinite then
+@np.errstate(over="ignore", invalid="ignore")  # far from the optimum, the bound is infinite
 def point(model: Model, D: np.ndarray, w: np.ndarray, answers: Answers) -> Point:
     """At w, in units of D, where all sites have answered."""
     each = [answers[site] for site in model.sites]

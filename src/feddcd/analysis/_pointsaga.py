@@ -1,4 +1,4 @@
-"""Training by Point-SAGA, for models whose Hessian is large; the table's closing exchange follows.
+"""Training by Point-SAGA, for models with a large Hessian; the table's closing exchange follows.
 
 It runs on the simulator of the core: rows are stacked, columns divided by D, and the objective by
 c = (sum of weights) / N.
@@ -33,7 +33,7 @@ SOLVED = 1e-9
 def pointsaga(
     sites: Mapping[str, DesignRows], pilot: Pilot, rounds: int, log: Log, absent: float, seed: int
 ) -> np.ndarray:
-    """w after so many rounds, in the user's units; the log counts them beside its exchanges."""
+    """w after this number of rounds, in the user's units; the log counts them beside exchanges."""
     with jax.enable_x64(True):
         problem, N = stack(sites, pilot), len(sites)
         who = Available(N, 1 - absent) if absent else Everyone(N)

@@ -28,7 +28,7 @@ class PrintedTable(NamedTuple):
 
 
 class AbstractPrinted(abc.ABC):
-    """A result whose table goes into a paper."""
+    """A result with a table for a paper."""
 
     @abc.abstractmethod
     def printed(self) -> PrintedTable:

@@ -14,7 +14,7 @@ from ._sums import NONE
 from .families import COUNTS, SHARES
 from .plan import ModelSettings
 
-EVENTS = (*COUNTS, *SHARES)  # families whose outcomes can be counted
+EVENTS = (*COUNTS, *SHARES)  # families with outcomes that can be counted
 
 
 def site_counts(pilot: Pilot, sites: Sequence[str]) -> pd.DataFrame:

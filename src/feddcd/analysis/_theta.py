@@ -1,4 +1,4 @@
-"""The negative binomial whose theta is estimated with the coefficients, as MASS::glm.nb does.
+"""The negative binomial with a theta that is estimated with the coefficients, as MASS::glm.nb does.
 
 Variance m + m²/θ, and τ = ln θ is a parameter beside the columns: with r = y + θ and
 p = m/(m + θ) the loss, all of -(log-likelihood) of a row, has

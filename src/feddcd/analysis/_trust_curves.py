@@ -11,14 +11,14 @@ from ._sums import Answer, PointQuestion, square
 from ._trust_moments import CLOSE, Known, bordered, positive, refuse
 from .families import SHARES
 
-BEYOND = 1e280  # a loss of a row whose z has no mean
+BEYOND = 1e280  # a loss of a row without a mean for its z
 ROUNDING = 1e-9  # of what is summed
 LOOSE = 1e4  # times what is likely
 # beyond these a bound of sums alone is inf, as its grid ends there
 MOST_LEVERAGE, MOST_MOVED = 2.0**40, 2.0**25
 TINY = 1e-9  # of leverages and moves, which matter near 1
 HALF_STEP, WHOLE_STEP = 2 ** (1 / 8), 2.0  # by which m and M are rounded up
-FIXED = ("HC0", "HC1", "cluster")  # whose meat has no leverages in it
+FIXED = ("HC0", "HC1", "cluster")  # no leverages enter the sums of these
 
 
 def check_point(

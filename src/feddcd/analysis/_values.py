@@ -81,7 +81,7 @@ def check_spelling(column: str, levels: Sequence[Any]) -> None:
 
 
 def codes_within(cluster: np.ndarray | None, part: np.ndarray) -> np.ndarray | None:
-    """Clusters of these rows, counted anew."""
+    """Clusters of these rows, counted again."""
     return None if cluster is None else np.unique(cluster[part], return_inverse=True)[1]
 
 

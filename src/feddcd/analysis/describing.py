@@ -1,4 +1,4 @@
-"""`describe`: Table 1 of a data frame whose rows belong to sites, in one process."""
+"""`describe`: Table 1 of a data frame with rows of several sites, in one process."""
 
 import dataclasses
 from collections.abc import Sequence

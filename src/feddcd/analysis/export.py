@@ -172,7 +172,7 @@ def _by_site(result: TableResult) -> dict[str, Any]:
 
 
 def _without(result: TableResult) -> dict[str, Any] | None:
-    """Whose numbers the table hangs on; null where only sums over all sites are known."""
+    """On which site the table depends most; null where only sums over all sites are known."""
     if result.leave_one_out is None or result.hinge is None:
         return None
     site, name, change = result.hinge

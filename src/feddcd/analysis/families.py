@@ -21,7 +21,7 @@ from ._proofs import LOSSES_OF_SHARES, PROOFS, Proof, Share
 
 Array = np.ndarray
 THETA = "ln(theta)"  # the name of a parameter that no table shows
-OUTSIDE = 1e290  # the loss of a row whose z has no mean: finite, for it has to travel
+OUTSIDE = 1e290  # the loss of a row without a mean for its z: finite, because it is sent
 PENALISED = "no bound is known for Firth's penalty"
 SEVERAL = "with this link the likelihood can have more than one maximum"
 CHOICES: dict[str, tuple[str, ...]] = {  # the first link is the one taken unless said otherwise
@@ -60,7 +60,7 @@ class Family(NamedTuple):
 
     name: str
     link: str
-    like: str  # the family whose outcomes it takes
+    like: str  # the family with the same outcomes
     terms: Callable[[Array, Array], RowTerms]  # of z, Y
     mean: Callable[[Array], Array]
     inverse: Callable[[Array], Array]  # of the mean, for one row

@@ -115,7 +115,7 @@ class Agreement(NamedTuple):
 
 
 class Again(Exception):
-    """Of a talk: it has to begin anew, with another agreement."""
+    """Of a talk: it has to begin again, with another agreement."""
 
     def __init__(self, cohort: Agreement):
         self.cohort = cohort

@@ -2,7 +2,7 @@
 
 A talk is a pure generator: it yields a question, is sent the sums, and yields the next. So every
 site and everyone who checks a proof steps the same talk over the same sums, and knows each question
-before it is asked. Where the talk begins anew with another agreement, so does the replay.
+before it is asked. Where the talk begins again with another agreement, so does the replay.
 """
 
 from collections.abc import Iterable

@@ -12,7 +12,7 @@ from .._text import printable
 from ._habits import found, wordy
 from ._terminal import as_option, say
 
-UNPROVEN = 1  # the exit status of a command that is done, and whose result is not as it should be
+UNPROVEN = 1  # the exit status of a command that is done, with a result that is not as it should be
 WRONG = 2  # of wrong input
 INTERRUPTED = 130  # after Ctrl-C
 

@@ -90,7 +90,7 @@ def init_command(options: dict[str, Any]) -> None:
 
 
 def _say_next_of_sites(folder: FederationFolder, names: list[str]) -> None:
-    """Of sites whose folders were made here, without data: what to do, in this order."""
+    """Of sites with folders that were made here, without data: what to do, in this order."""
     at, first = shlex.quote(shown(folder.path)), folder.site(names[0])
     say(
         "next: write into the file site.toml of each site where the data of the site are, for "

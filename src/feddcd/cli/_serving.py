@@ -162,7 +162,7 @@ def _show_link(
         return RETIRED, ""
     if new:
         now = WAITS_FOR_CONFIRM, enrolment_words(folder)
-    again = now in (("connecting", ""), ("down", ""))  # it asks anew
+    again = now in (("connecting", ""), ("down", ""))  # it asks again
     if now == before or (before[0] == WAITS_FOR_CONFIRM and again):
         return before
     if new:

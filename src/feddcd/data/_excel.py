@@ -24,7 +24,7 @@ class Sheet(NamedTuple):
     names: list[str]
     columns: dict[str, list[str]]
     rows: list[int]  # as Excel counts them
-    hidden: int  # so many of the rows
+    hidden: int  # the number of hidden rows
     shares: list[str]  # columns with numbers that Excel shows as percent
 
 
@@ -159,7 +159,7 @@ def _marks(sheet: Any) -> _Marks:
 
 
 def _check_calculated(path: Path, title: str, rows: list[Row]) -> None:
-    """A formula whose value was never saved looks like an empty cell."""
+    """A formula without a saved value looks like an empty cell."""
     values = dict(rows)
     with _book(path, values=False) as book:
         formulas = _walk(path, book[title]).rows

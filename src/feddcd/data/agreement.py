@@ -43,7 +43,7 @@ class Agreed(NamedTuple):
 
 
 def select(site: SiteData, names: Features) -> SiteData:
-    """The columns in this order; for LIBSVM, zeros up to so many features."""
+    """The columns in this order; for LIBSVM, zeros up to this number of features."""
     columns: Features = shape_of(site.X)[1] if site.names is None else site.names
     if not _fits(columns, names):
         told = _misfit(columns, names)

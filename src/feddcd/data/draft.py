@@ -35,7 +35,7 @@ HEAD = """\
 
 def draft(tables: Sequence[Frame], cap_rare: int | None = None) -> str:
     """The text of codebook.toml: all columns of all tables, levels of all of them together. With
-    `cap_rare` caps are proposed, so that each value has so many rows in each of the tables."""
+    `cap_rare` caps are proposed, so that each value has this many rows in each of the tables."""
     names = list(dict.fromkeys(name for table in tables for name in table.frame.columns))
     but = "and caps that are computed from the data" if cap_rare else "but no other value"
     parts = [HEAD.format(files=listed([table.file for table in tables], 5), but=but)]

@@ -58,7 +58,7 @@ def _download(source: KnownSet, file: File, watch: Watch) -> Path:
     folder, advice = folders()[0], placing(file)
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        # the publisher packs files anew now and then: the usual name first, then the others
+        # the publisher packs files again now and then: the usual name first, then the others
         for suffix in dict.fromkeys([file.packed, *SUFFIXES]):
             target = folder / f"{file.name}{suffix}"
             part = target.with_name(f"{target.name}.part")

@@ -1,7 +1,7 @@
 """Well-known files: where they come from and what is known of them.
 
 A checksum is of the uncompressed text, since a packed file changes whenever it is packed again.
-`a9a` and `phishing`: of copies whose content is the publisher's. `mnist`: of a file made again
+`a9a` and `phishing`: of copies with the publisher's content. `mnist`: of a file made again
 from the original images with six digits; LIBSVM's own text may differ. So where one of these
 differs, `check` goes on to counts. `rcv1-subset` has no publisher: its checksum is what it is.
 

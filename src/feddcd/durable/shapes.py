@@ -35,7 +35,7 @@ class Compiled:
     def __getattr__(self, name: str) -> Any:
         own = partial(_call, self._algorithm, name)
         found = own if name in NAMES else getattr(self._algorithm, name)
-        setattr(self, name, found)  # Equinox binds a method anew each time, slowly
+        setattr(self, name, found)  # Equinox binds a method again each time, slowly
         return found
 
 

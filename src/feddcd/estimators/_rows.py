@@ -1,4 +1,4 @@
-"""All rows of a fit, whose each row is, and the same rows as the clients' stacked problems."""
+"""All rows of a fit, the site of each row, and the same rows as the clients' stacked problems."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple

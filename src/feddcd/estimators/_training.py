@@ -102,7 +102,7 @@ class TrainingPath(NamedTuple):
 
 
 def train(rows: EstimatorRows, schedule: Schedule) -> TrainingPath:
-    """From the best constant model to one whose gap is at most tol, or the last round's."""
+    """From the best constant model to one with a gap of at most tol, or the last round's."""
     with jax.enable_x64(True):
         return _Training(rows, schedule).run()
 
@@ -177,7 +177,7 @@ class _Training:
 
     def _certificate(self, steps: int, *, first: bool) -> tuple[int, int]:
         """Each client's uploads and bytes beside the rounds: an exchange, and one per step of the
-        intercept; none if all take part in Newton's method, whose uploads then say it, but for
+        intercept; none if all take part in Newton's method: its uploads then say it, but for
         a few numbers. Before the first round: sums of weights, targets, features and squares."""
         (d, k), features = self.rows.shape, len(self.stacked.center)
         numbers = 1 + 2 * (k + features) if first else 0

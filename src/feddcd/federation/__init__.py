@@ -17,7 +17,7 @@ __all__ = ["answer_node", "coordinate"]
 
 
 def coordinate(exchange: Exchange, run: Mapping[str, Any]) -> None:
-    """The whole run of a federation; sites, which start anew for every message, do not load it."""
+    """The whole run of a federation; sites, which start again for every message, do not load it."""
     from .coordinator.coordinator import coordinate
 
     coordinate(exchange, run)

@@ -69,7 +69,7 @@ class FollowedJob:
 
     @property
     def begun(self) -> int:
-        """How often the analysis has begun: anew, where it has to leave something out."""
+        """How often the analysis has begun: again, where it has to leave something out."""
         return self._replay.begun
 
     @property

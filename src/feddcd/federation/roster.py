@@ -11,7 +11,7 @@ KEYS, ROSTER = "sum.keys", "roster.json"
 
 
 def load_keys(site: Path) -> SiteKeys:
-    """Of the site whose folder this is; made when it was invited."""
+    """Of the site with this folder; made when it was invited."""
     return SiteKeys.load(site / KEYS)
 
 

@@ -93,7 +93,7 @@ def read_signed(envelope: Envelope) -> SignedAnswer:
 
 
 def model_question(model: Params, round: int) -> bytes:
-    """For the certificate of this model, after so many rounds."""
+    """For the certificate of this model, after this number of rounds."""
     return pack({"certificate": round}, tree.flatten({"model": model}))
 
 

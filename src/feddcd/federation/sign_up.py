@@ -67,7 +67,7 @@ def read_roster(path: Path) -> Roster:
 
 
 def propose(server: Path, members: Iterable[RosterMember]) -> Roster:
-    """Of these members, and of those of before who are not named anew."""
+    """Of these members, and of those of before who are not named again."""
     known = {}
     if (server / ROSTER).exists():
         known = {member.name: member for member in read_roster(server / ROSTER).members}

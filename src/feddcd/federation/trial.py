@@ -1,4 +1,4 @@
-"""What `simulate` did last, or does now, in a federation whose sites are all on this machine.
+"""What `simulate` did last, or does now, in a federation with all sites on this machine.
 
 server/trial.json    the study, the process, how it ended
 """

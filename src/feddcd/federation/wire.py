@@ -38,7 +38,7 @@ class Refusal(NamedTuple):
 
 
 class Envelope(NamedTuple):
-    """A message whose arrays are not looked at yet: who reads it says what it should hold."""
+    """A message before anyone looks at its arrays: the reader says what it should hold."""
 
     kind: str
     meta: dict[str, Any]

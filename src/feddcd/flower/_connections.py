@@ -18,7 +18,7 @@ OF_NETWORK = 400  # connections of one address, or of one network of IPv6
 
 class Connection(H11Protocol):
     """Closed where a request, or the end of one, does not come; few for one address. Calls through
-    the inner door, whose port the server was started with, are never too many."""
+    the inner door, on the port that the server was started with, are never too many."""
 
     _timer: asyncio.TimerHandle | None = None
     _call: Any = None  # the one that is being answered

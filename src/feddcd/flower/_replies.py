@@ -25,7 +25,7 @@ UNREADABLE = b"?"  # is given for a reply that is none: who reads it refuses it 
 
 
 class Arriving(NamedTuple):
-    """A reply whose parts are not all there yet."""
+    """A reply with parts that are not there yet."""
 
     id: str
     reply_to: str

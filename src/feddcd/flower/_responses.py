@@ -34,7 +34,7 @@ class Malformed(_errors.FlowerError):
 
 
 class Forgotten(_errors.FlowerError):
-    """The link let this node in, and does not know it any more: as one that started anew."""
+    """The link let this node in, and does not know it any more: as one that started again."""
 
 
 class TooLarge(Exception):

@@ -113,7 +113,7 @@ class Inside(NamedTuple):
             return _call(client.StartRun, StartRunRequest(fab=fab_to_proto(fab))).run_id
 
     def stop(self, run: int) -> None:
-        """A run whose coordinator died: until the link knows, its nodes wait for messages that
+        """A run after its coordinator died: until the link knows, its nodes wait for messages that
         were half sent."""
         with suppress(_errors.FlowerError), self._client(ControlHttpClient) as client:
             _call(client.StopRun, StopRunRequest(run_id=run))

@@ -155,7 +155,7 @@ def _misfit(scope: Any, largest: int) -> int:
 
 
 def _counted(receive: Any, largest: int) -> Any:
-    """Whatever the headers said: after so many bytes the caller has gone."""
+    """Whatever the headers said: after this many bytes the caller has gone."""
     left = largest
 
     async def bounded() -> Any:
@@ -168,7 +168,7 @@ def _counted(receive: Any, largest: int) -> Any:
 
 
 async def _body(receive: Any, largest: int) -> bytes:
-    """Raises ValueError for one that is too long, or whose sender has gone."""
+    """Raises ValueError for one that is too long, or if its sender has gone."""
     data, more = b"", True
     while more:
         message = await receive()

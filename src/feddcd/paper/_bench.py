@@ -156,7 +156,7 @@ class RunCurve(NamedTuple):
 def player(
     feds: list[Federation], states: list[State], optimum: Callable[[], float]
 ) -> "Threads | Lanes":
-    """Compiled and ready. It can `play` so many iterations, down to the objective `below`: finished
+    """Compiled and ready. It can `play` some iterations, down to the objective `below`: finished
     runs by their place in the list; none of those that `stop` cut short."""
     kind = Threads if jax.default_backend() == "cpu" else Lanes
     return kind(feds, states, optimum)

@@ -97,7 +97,7 @@ def batch_size(problem: str) -> int:
 
 
 def _authors_primal(problem: str, split: str, tau: int) -> dict[str, Settings]:
-    """Of the run whose number the paper shows, or that came closest where there were several;
+    """Of the run with the number in the paper, or of the closest one where there were several;
     for the MLP with a tenth of the clients there is only the slow one."""
     same, tenth = split != "two-class", 10 * tau == PROBLEMS[problem].clients
     if is_mlp(problem):

@@ -2,7 +2,7 @@
 FedDCD's η where local problems are solved exactly: any η < 2 descends, and local curvature
 above l2 makes room for more than the theorem's 1. (AccFedDCD's theorem has no such room.)
 
-The best is the setting whose objective is lowest after `ITERATIONS` rounds (the median of the
+The best is the setting with the lowest objective after `ITERATIONS` rounds (the median of the
 last five, since single-sample SGD is noisy) with tau = 0.3 N. What is found goes into
 tuned.toml, which the variant `paper` reads; nothing is tuned while results are made, and
 they have other seeds.

@@ -1,4 +1,4 @@
-"""Quadratics, whose optimum is known: random ones, and the paper's worst case."""
+"""Quadratics with a known optimum: random ones, and the paper's worst case."""
 
 from typing import ClassVar, Self
 

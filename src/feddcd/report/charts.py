@@ -31,7 +31,7 @@ class Scale(NamedTuple):
 
 
 def linear(low: float, high: float, most: int = 6) -> Scale:
-    """At most so many numbers, whole multiples of 1, 2 or 5 times a power of ten."""
+    """At most this many numbers, whole multiples of 1, 2 or 5 times a power of ten."""
     if not (high - low) / most > 1e-12 * abs(low) + 1e-300:  # nothing lies between
         high = low + max(1.0, 1e-6 * abs(low))
     rough = (high - low) / most
@@ -88,7 +88,7 @@ Mark = Callable[[Paper], str]
 def chart(
     x: Scale, y: Scale, names: tuple[str, str], marks: Sequence[Mark], alt: str, height: int = 300
 ) -> str:
-    """An <svg> whose y axis is named on top, where it is read without turning the head."""
+    """An <svg> with the name of its y axis on top, where it is read without turning the head."""
     paper = Paper(x, y, WIDTH - LEFT - RIGHT, height - TOP - BOTTOM)
     drawn = "".join(mark(paper) for mark in marks)
     return (

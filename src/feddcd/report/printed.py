@@ -103,7 +103,7 @@ def _latex_cell(cell: str) -> str:
 
 
 def markdown(head: Row, *groups: Group, notes: Sequence[str] = (), left: int = 1) -> str:
-    """A table whose columns also stand in line as plain text; notes are sentences below it."""
+    """A table with columns that also stand in line as plain text; notes are sentences below it."""
     heading = lambda name: [[_markdown_cell(Bold(name)), *[""] * (len(head) - 1)]] if name else []
     lines = [[_markdown_cell(name) for name in head]]
     for name, rows in groups:

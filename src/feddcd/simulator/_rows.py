@@ -11,7 +11,7 @@ from .. import tree
 
 
 def traced(function: Callable, *args: PyTree) -> tuple[Callable, PyTree]:
-    """`function`, whose Python runs this once only, and the shapes of what it gives."""
+    """`function`, which runs in Python only this once, and the shapes of what it gives."""
     closed, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
     flat, structure = jaxpr_as_fun(closed), jax.tree.structure(shapes)
     return lambda *args: jax.tree.unflatten(structure, flat(*jax.tree.leaves(args))), shapes
@@ -43,7 +43,7 @@ def write_all(clients: PyTree, new: PyTree, ids: Array, kept: Array | None) -> P
 
 def many(new: PyTree) -> bool:
     """Whether a client writes more than one array. Then all are read before any is written: XLA
-    computes a value anew where it is used, and would copy every client's for that."""
+    computes a value again where it is used, and would copy every client's for that."""
     return len(jax.tree.leaves(new)) > 1
 
 

@@ -106,7 +106,7 @@ def ask_shards(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tu
 def settle_shards(
     fed: Federation, clients: PyTree, receive: Callable, answer: PyTree, ids: Array, kept
 ) -> PyTree:
-    """All clients' states, with the answer received by those whose upload was kept."""
+    """All clients' states, with the answer for those with an upload that was kept."""
     N = len(fed.weights)
 
     def here(clients, answer, ids, kept):

@@ -205,7 +205,7 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
 
 
 def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:
-    """All clients' states, with the answer received by those whose upload was kept."""
+    """All clients' states, with the answer for those with an upload that was kept."""
 
     def receive(clients, i, answer=answer) -> PyTree:
         old = tree.take(clients, i)

@@ -62,7 +62,7 @@ class AbstractLocalSolver(eqx.Module):
 
 
 class AbstractFixedRateSolver(AbstractLocalSolver):
-    """A solver whose steps all have one length, as SCAFFOLD's control variates need."""
+    """A solver with steps of one length, as SCAFFOLD's control variates need."""
 
     @abc.abstractmethod
     def rate(self, f: AbstractProblem) -> Scalar:

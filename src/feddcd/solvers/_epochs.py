@@ -1,4 +1,4 @@
-"""Passes over a client's rows, whose number may differ from client to client, and lazy steps."""
+"""Passes over a client's rows, of which each client may have another number, and lazy steps."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -166,7 +166,7 @@ def run_lazily(
 
 
 def in_step() -> bool:
-    """Whether clients run side by side: there a loop whose length differs between them would
+    """Whether clients run side by side: there a loop of different lengths would
     copy all of W in every step, and ask the host whether to go on."""
     return not on_cpu()
 

@@ -29,7 +29,7 @@ Columns = Float[Array, "k n"]
 MAX_CG_STEPS = 500
 STEPS_PER_CHECK = 4  # on accelerators, where asking whether to go on costs more than a step
 LARGEST = 6e4  # of half precision, nearly
-FAR = 100.0  # a start whose gradient is this much larger than the given one's is not worth it
+FAR = 100.0  # a start with a gradient this much larger than the given one's is not worth it
 
 
 class _Local(eqx.Module):

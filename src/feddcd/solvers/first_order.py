@@ -71,7 +71,7 @@ def _descent_point(f: AbstractProblem, w: Params, k: Int[Array, ""]) -> _Descent
 
 
 class Optax(AbstractLocalSolver):
-    """Any optax optimizer on mini-batches, whose state starts anew with every call; a step is
+    """Any optax optimizer on mini-batches. Its state starts again with every call; a step is
     one mini-batch. `stop` is asked once an epoch, at the price of a full gradient."""
 
     optimizer: optax.GradientTransformation = eqx.field(static=True)

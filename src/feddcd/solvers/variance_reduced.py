@@ -1,4 +1,4 @@
-"""Stochastic gradients whose variance vanishes at the optimum: SVRG and SAGA.
+"""Stochastic gradients with a variance that vanishes at the optimum: SVRG and SAGA.
 
 Both converge linearly with a fixed step. L_j is the smoothness of row j's term,
 n s_j |x_j|² times the link's, plus μ; the defaults are the theory's: SAGA 1/(3 max L_j)

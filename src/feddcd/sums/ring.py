@@ -1,4 +1,4 @@
-"""Numbers whose sums are the same in any order, to the last bit: integers modulo 2^256.
+"""Numbers with sums that are the same in any order, to the last bit: integers modulo 2^256.
 
     x  ->  round(x / 2^-124) mod 2^256,  two's complement, as four words of 64 bits, lowest first
 
@@ -103,8 +103,8 @@ def _carry(words: np.ndarray, over: np.ndarray) -> None:
 
 
 def rounding(sites: int) -> float:
-    """No sum of so many sites' numbers is further than this from the sum of the numbers, but for
-    the last rounding to float64."""
+    """How far the sum of the numbers of this many sites can be from their true sum, but for the
+    last rounding to float64."""
     return sites * 2.0 ** (UNIT - 1)
 
 

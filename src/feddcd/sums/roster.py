@@ -154,8 +154,8 @@ def check_name(name: Any) -> str:
 
 
 def _scripts(name: str) -> list[str]:
-    """Whose letters these are, by the first word of their names in Unicode; of ASCII the letters
-    alone. Letters of two scripts can look the same, and a person compares names by eye."""
+    """The scripts of these letters, by the first word of their names in Unicode; of ASCII only the
+    letters. Letters of two scripts can look the same, and a person compares names by eye."""
     found = {
         unicodedata.name(letter, "nameless").split()[0]
         for letter in name

@@ -52,7 +52,7 @@ def cells(fit: TableResult) -> list[Cells]:
 
 class Places(NamedTuple):
     """To which place the numbers of a row are rounded, in decimals; and their common power of ten,
-    where so many decimals would be hard to read."""
+    where this number of decimals would be hard to read."""
 
     decimals: int
     power: int | None = None

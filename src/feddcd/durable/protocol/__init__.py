@@ -23,7 +23,7 @@ NEVER = Stamp(0, 0)
 
 
 class Commit(NamedTuple):
-    """The last round whose sum holds this client's upload, and what that round gave back."""
+    """The last round with this client's upload in its sum, and what that round gave back."""
 
     stamp: Stamp
     digest: str  # of the upload

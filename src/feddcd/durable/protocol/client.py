@@ -1,4 +1,4 @@
-"""A client: its own state, and at most one round whose outcome it does not know yet.
+"""A client: its own state, and at most one round with an outcome that it does not know yet.
 
     resolve(task)  ->  save  ->  work(task)  ->  save  ->  reply
 
@@ -23,7 +23,7 @@ from . import NEVER, Reply, Settle, Settled, Stamp, Task
 
 
 class Pending(NamedTuple):
-    """Work that was done and sent, and whose outcome is not known yet."""
+    """Work that was done and sent. Its outcome is not known yet."""
 
     stamp: Stamp
     state: PyTree
@@ -98,7 +98,7 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
 def work(
     algorithm: AbstractAlgorithm, f: AbstractProblem, client: Client, task: Task, key: Key
 ) -> tuple[Client, Reply]:
-    """The answer to a task whose message was resolved; the same answer if asked again."""
+    """The answer to a task with a resolved message; the same answer if asked again."""
     if client.pending is None:
         t = task.stamp.round - 1  # the simulator counts from 0: the same keys there
         own = own_key(key, np.int32(t), np.int32(task.number))

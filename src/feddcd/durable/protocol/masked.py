@@ -148,7 +148,7 @@ def read_answer(data: bytes) -> SignedAnswer:
 
 
 class Replica(NamedTuple):
-    """The server after so many rounds: the same at the coordinator and at every site."""
+    """The server after this number of rounds: the same at the coordinator and at every site."""
 
     state: PyTree
     round: int
@@ -169,7 +169,7 @@ def exchange_of(round: int, *, certificate: bool = False) -> int:
 
 
 def chain_of(exchange: int) -> tuple[str, int]:
-    """Whose keys an exchange uses, and which of them: rounds and certificates are counted apart, as
+    """Of whom an exchange uses keys, and which keys: rounds and certificates are counted apart, as
     a certificate may be asked for after the next round has begun."""
     round, certificate = divmod(exchange, 2)
     return CHAINS[certificate], round

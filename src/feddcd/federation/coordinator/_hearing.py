@@ -75,7 +75,7 @@ class Hearing:
     def replies(
         self, requests: Mapping[str, bytes], kind: str, most: int
     ) -> Iterator[tuple[str, Envelope]]:
-        """The answers of this kind, of so many bytes; silence and refusals are noted."""
+        """The answers of this kind, of at most this many bytes; silence and refusals are noted."""
         check_members(self.folder, self.members - self.refused.keys())
         silent = []
         for site, envelope in self.nodes.ask(requests, work=True, most=most):

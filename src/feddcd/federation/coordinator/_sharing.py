@@ -14,7 +14,7 @@ SMALL = 1 << 16  # bytes of an answer
 
 
 def share(folder: FederationFolder, nodes: Nodes, tables: Path, sites: Iterable[str]) -> None:
-    """Text that is in the table anyway; no report, whose HTML a site would have to believe."""
+    """Text that is in the table anyway; no report: a site would have to trust its HTML."""
     if folder.config().share != "cohort":
         return
     held = {name: Disk().read(tables / name, MOST_BYTES) for name in RESULT_FILES}

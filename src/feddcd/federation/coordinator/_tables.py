@@ -2,7 +2,7 @@
 
 Where answers are summed (`_masked`) nothing is known of a site, and the coordinator goes on where
 it was killed. Where each site is read by itself, sites remember nothing between two questions and
-the coordinator begins anew. A site that refuses is named, and the result is that of the others.
+the coordinator begins again. A site that refuses is named, and the result is that of the others.
 """
 
 import shutil

@@ -37,7 +37,7 @@ def coordinate(
     run: Mapping[str, Any],
     watch: Callable[[dict[str, Any]], None] = lambda event: print(json.dumps(event), flush=True),
 ) -> None:
-    """The whole run of a federation whose folder the run's configuration names."""
+    """The whole run of a federation. The run's configuration names its folder."""
     folder = FederationFolder(Path(str(run["folder"])), watch, str(run.get("study", "")))
     config = in_mode(folder.config(), str(run.get("mode", "")))
     folder.note("greeting", pid=os.getpid())

@@ -55,7 +55,7 @@ def inspect(folder: FederationFolder) -> Insight:
 
 
 class Audited(NamedTuple):
-    """`signed` are the sites whose signatures were checked: nobody in a training whose answers are
+    """`signed` are the sites with a checked signature: nobody in a training whose answers are
     read one by one. `words` are those of their roster."""
 
     records: int
@@ -129,7 +129,7 @@ def _check_pact(
 
 
 def _after(ledger: Ledger, learner: Learner, rounds: int) -> Iterator[Server]:
-    """The server after so many rounds, and after each record that came before the next one."""
+    """The server after this number of rounds, and after each record before the next round."""
     server, done = new_server(learner.algorithm, learner.w), 0
     for entry in ledger.entries():
         done += entry.kind == "summed"

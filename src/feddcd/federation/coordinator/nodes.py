@@ -207,7 +207,7 @@ class Nodes:
         yield from ((client, None) for client in requests if client not in names.values())
 
     def tell(self, message: bytes, sites: Iterable[str], seconds: float) -> set[str]:
-        """Who of these took a message that is no question, in so many seconds."""
+        """Who of these took a message that is no question, within these seconds."""
         names = {self._node[site]: site for site in sites if site in self._node}
         asked = self.exchange.ask(dict.fromkeys(names, message), seconds, False, lambda: False)
         heard = {names[node]: _read(names[node], data, GREETING) for node, data in asked}

@@ -61,7 +61,7 @@ def claim_of(invitation: Invitation, ask: str, *keys: str) -> Claim:
 
 
 class SignedClaim(NamedTuple):
-    """A claim whose signature is not checked yet."""
+    """A claim before its signature is checked."""
 
     claim: Claim
     signature: bytes

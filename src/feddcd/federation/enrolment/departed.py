@@ -122,7 +122,7 @@ def standing(folder: FederationFolder, key: str) -> dict[str, Any]:
 
 
 def ask_standing(folder: Path, post: Callable[..., tuple[int, bytes]] = over_tls) -> bool:
-    """At a site whose key is refused: whether it left. That is kept and logged once."""
+    """At a site with a refused key: whether it left. That is kept and logged once."""
     try:
         who = Called(load_address(folder), (folder / "ca.crt").read_text())
         key = (folder / "key.pub").read_text().strip()

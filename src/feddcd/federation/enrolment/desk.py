@@ -192,7 +192,7 @@ def take_back(folder: FederationFolder, site: str, barred: bool) -> bool:
 
 
 def members(folder: FederationFolder) -> Roster | None:
-    """Of all sites that are let in and whose keys for sums are known; signed by nobody."""
+    """Of all sites that are let in and have known keys for sums; signed by nobody."""
     paths = sorted((folder.server / "members").glob("*.json"))
     held = [read_member(path) for path in paths if folder.key(path.stem).exists()]
     return Roster(held) if held else None

@@ -1,6 +1,6 @@
 """An invitation: one text for one site, with all that it needs to enrol.
 
-It names the address, the authority whose certificate the coordinator has, and a token that works
+It names the address, the authority of the coordinator's certificate, and a token that works
 once. Whoever has the text can enrol in the site's place until it is used, so the two people compare
 six words afterwards. What was changed on the way is found by the coordinator: see `claim`.
 """

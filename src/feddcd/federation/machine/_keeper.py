@@ -1,4 +1,4 @@
-"""Holds the link against the folder while it is up: whose keys are let in, and who is connected."""
+"""Holds the link against the folder while it is up: which keys are let in, and who is connected."""
 
 import json
 import time

@@ -10,7 +10,7 @@ import signal
 import threading
 import time
 
-HELD = "FEDDCD_HELD"  # in the environment of a program whose standard input is such a pipe
+HELD = "FEDDCD_HELD"  # in the environment of a program with such a pipe as its standard input
 GRACE_S = 5.0
 
 

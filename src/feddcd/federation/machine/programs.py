@@ -39,7 +39,7 @@ ASK_S = 1.0  # for which the question whether it is up may hold its lock, many t
 
 
 def link(folder: FederationFolder) -> Program:
-    """The SuperLink: TLS, and only nodes whose keys are registered; by the key a site is known."""
+    """The SuperLink: TLS, and only nodes with registered keys; by the key a site is known."""
     config, server = folder.config(), folder.server
     arguments = [
         "--door", f"{_bind(config)}:{config.port}", "--secret", str(server / "inner.secret"),
@@ -242,7 +242,7 @@ class Supervisor:
         self.group.start(coordinator(self.folder, self.run, self.rounds, self.mode))
 
     def restart(self) -> None:
-        """Starts again what died; a run that lost its coordinator, or its link, begins anew."""
+        """Starts again what died; a run that lost its coordinator, or its link, begins again."""
         dead = self.group.dead()
         lost = "coordinator" in dead and self.gone  # its last event may have come just now
         self.gone = "coordinator" in dead

@@ -1,4 +1,4 @@
-"""A federation whose port stays open: sites enrol and connect, studies run one after the other."""
+"""A federation with an open port: sites enrol and connect, studies run one after the other."""
 
 import time
 from collections.abc import Callable
@@ -73,8 +73,8 @@ def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) 
 
 
 def _finished(study: FederationFolder) -> Event | None:
-    """How a study ended whose coordinator outlived the process that served: its sites are not asked
-    once more."""
+    """How a study ended if its coordinator outlived the process that served. Its sites get no
+    second question."""
     kinds = ("started", "finished")
     told = [event for _, event in study.read_events() if event["event"] in kinds]
     return told[-1] if told and told[-1]["event"] == "finished" else None

@@ -33,7 +33,7 @@ def remedy(plan: Any, column: str = "", other: str = REMEDY) -> str:
 
 
 def entry_of(names: Sequence[str] | None, question: Any, entries: int, at: int) -> str:
-    """Whose entry it is, where each column has so many of them."""
+    """To which column an entry belongs, if each column has this many entries."""
     if not names:
         return ""
     each, rest = divmod(entries, len(names))

@@ -21,7 +21,7 @@ from ...data.frames import Reading
 from ._own_table import SiteTable, read_own
 from .memory import Export, Memory
 
-ENOUGH = 0.5  # of the rows: so many are known again, or the columns are no help
+ENOUGH = 0.5  # of the rows: this share is recognised, or the columns are no help
 
 
 class KnownRows(NamedTuple):

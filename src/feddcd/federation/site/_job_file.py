@@ -132,7 +132,7 @@ class JobFile:
 
     def twins(self, job: Job) -> tuple[list[str], list[str]]:
         """Other jobs that were answered: those of the same plan, agreement and cohort (how
-        accurate the table is to be makes no other plan), and those whose file is lost or damaged,
+        accurate the table is to be makes no other plan), and those with a lost or damaged file,
         so that nobody knows. One of them stops no other job."""
         same, doubtful, logged = [], [], self._logged()
         for path in sorted(self.path.parent.glob("*/")):

@@ -25,7 +25,7 @@ def room(policy: Policy, rows: int, columns: Iterable[str], memory: Memory) -> f
 def check_room(
     policy: Policy, rows: int, columns: Iterable[str], more: int, memory: Memory
 ) -> None:
-    """Before so many numbers more are told."""
+    """Before this many more numbers leave."""
     most = room(policy, rows, columns, memory)
     if policy.min_support > 1 and not math.isinf(most) and memory.told() + more > most:
         told = (

@@ -223,7 +223,7 @@ def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, 
 
 
 def _check_weights(job: Job, terms: Terms, learner: Learner, rows: dict[str, int]) -> None:
-    """As the method weighs so many rows: nobody's part is larger than it says."""
+    """As the method weighs this number of rows: nobody's part is larger than it says."""
     given = job.agreement.get("weights")
     for name, own in weights_of(learner, terms, rows).items():
         said = given.get(name) if isinstance(given, dict) else None

@@ -21,7 +21,7 @@ from .policy import Policy
 
 
 class SiteTable(NamedTuple):
-    """Whose data, where they are, and where the site keeps what it remembers."""
+    """The site, where its data are, and where the site keeps what it remembers."""
 
     client: str
     data: Path

@@ -28,7 +28,7 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
 
 
 def least_apart(policy: Policy, parameters: int) -> int:
-    """By how many rows two jobs of so many parameters differ, if they differ."""
+    """By how many rows two jobs with these parameters differ, if they differ."""
     k, most = policy.min_support, policy.max_parameters_per_row
     return k if math.isinf(most) else max(k, math.ceil(parameters / Fraction(repr(most))))
 

@@ -77,7 +77,7 @@ def _earlier(place: Any) -> list[str]:
 
 def _approval(roster: Roster, before: Roster | None, number: int) -> str:
     """A person agrees to this list in place of the one that holds now. Once any other holds, that
-    is used up: an older list, whose keys may have been stolen since, does not come back alone."""
+    is used up: an older list, with keys that may be stolen by now, does not come back alone."""
     held = before.digest if before else b""
     text = b"|".join([roster.digest.hex().encode(), held.hex().encode(), b"%d" % number])
     return hashlib.sha256(text).hexdigest()[:ID_LENGTH]

@@ -76,7 +76,7 @@ def check_training(
 def tell(
     policy: Policy, facts: TrainingFacts, site: SiteData, memory: Memory, question: str, more: int
 ) -> None:
-    """Before so many numbers more are told; a question that is asked again tells nothing more."""
+    """Before this many more numbers leave; a question that is asked again reveals nothing more."""
     if policy.min_support < 2 or question in memory.jobs()[facts.job]["questions"]:
         return
     check_room(policy, len(site.labels), columns_of(site), more, memory)
@@ -96,7 +96,7 @@ def check_batches(policy: Policy, settings: Mapping[str, Any]) -> None:
 
 
 def asked_by(place: Any, federation: str, purpose: str | None = None) -> Asker:
-    """Of a training, whose federation is called NAME/STUDY where it is one study of several."""
+    """Of a training: its federation is called NAME/STUDY where it is one study of several."""
     study = federation.rpartition("/")[2] if "/" in federation else ALONE
     about = take_about({"about": {"study": study, "purpose": purpose}})
     return Asker(about.study, None if purpose is None else about.purpose, place.address)

@@ -112,7 +112,7 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
 
 
 def refusal(place: SitePlace, reason: str) -> bytes:
-    """To a question that is too large, or whose answer takes too long."""
+    """To a question that is too large, or needs too much time for its answer."""
     with suppress(LogError):
         Release(place.folder, place.client).fault("this site did not answer", reason)
     return wire.pack_message(Refusal(place.client, f"{place.client}: {reason}"))

@@ -69,7 +69,7 @@ def _offer(source: SiteTable, plan: Any, policy: Policy) -> ColumnsOffer:
 
 
 def _check(source: SiteTable, plan: Any, cohort: Agreement, policy: Policy, sites: int) -> None:
-    """As the site does with the first question of a job of so many sites."""
+    """As the site does with the first question of a job of this many sites."""
     analysis, mode = ANALYSES[plan.analysis], _mode(plan, sites)
     rows = rows_of(source, facts_of(source, plan.to_dict(), cohort.to_dict(), "", mode))
     check_columns(dict(analysis.columns_of(rows)), {}, rows.n, policy, mode, rows.plan)

@@ -38,7 +38,7 @@ def asked_again(queue: Path, id: str) -> AskedAgain | None:
 
 
 def forget_again(queue: Path, id: str) -> None:
-    """A person decides anew."""
+    """A person decides again."""
     _path(queue, id).unlink(missing_ok=True)
 
 

@@ -1,7 +1,7 @@
 """What a site remembers of earlier jobs on a data file: sets of rows, cohorts, what was released.
 
 rules/salt          32 random bytes: without them a digest of a row tells nothing, not even a guess
-rules/memory.json   jobs by data file: when, whose rows, which sites, parameters, questions
+rules/memory.json   jobs by data file: when, which rows, which sites, parameters, questions
 rules/sets/ID       the salted digests of a set's rows, sorted
 rules/told/JOB      which rows a job counts together, as a number by row
 rules/asked/JOB/ID  the questions that were answered, in their order

@@ -15,7 +15,7 @@ from .approval import Waits
 from .told import LOOKS
 
 FILE = "missing.json"
-LOOK_S = 60.0  # also between two questions: after a longer pause the file is missing anew
+LOOK_S = 60.0  # also between two questions: after a longer pause the file counts as missing again
 MOST_BYTES = 1000
 
 

@@ -280,7 +280,7 @@ def check_answer(
 def _check_number(
     policy: Policy, rows: SiteRows, question: Any, facts: JobFacts, memory: Memory
 ) -> None:
-    """So many different questions, and numbers in all; one that is asked again counts once."""
+    """The number of different questions, and of all numbers; a repeated question counts once."""
     total, limit = hashlib.sha256(), policy.max_exchanges or math.inf
     for name, array in sorted(arrays(question).items()):
         total.update(name.encode() + repr(array.shape).encode() + np.ascontiguousarray(array).data)
