@@ -55,7 +55,7 @@ class FeddcdError(Exception):
         place: Callable[[int], str] | None = None,
         spell: Spell | None = None,
     ) -> Self:
-        """The same error, told in the words of who reads it."""
+        """The same error, in the words of its reader."""
         self.file = self.file if file is None else file
         self.place = self.place if place is None else place
         self.spell = self.spell if spell is None else spell

@@ -17,7 +17,7 @@ from .pointsaga import PointSAGA, SagaServer
 
 
 class FedDyn(PointSAGA):
-    """Point-SAGA's ρ is FedDyn's a, which does not change once the first two rounds have told L."""
+    """Point-SAGA's ρ is FedDyn's a, which does not change after the first two rounds give L."""
 
     def chosen(self, server):
         numbers = super().chosen(server)

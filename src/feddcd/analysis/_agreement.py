@@ -1,4 +1,4 @@
-"""An agreement as a site is told it: what follows from the rest is worked out, not believed."""
+"""An agreement as a site gets it: what follows from the rest is worked out, not believed."""
 
 import dataclasses
 from typing import Any

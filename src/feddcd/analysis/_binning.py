@@ -44,7 +44,7 @@ def binned(
 
 
 def groups(rows: Any, family: Family, asked: Sequence[Any], k: int) -> list[Array]:
-    """Rows that these questions tell together, by prediction and by residual; -1 is left out."""
+    """Rows that these questions count together, by prediction and by residual; -1 is left out."""
     if not any(each.edges.size for each in asked):
         return []
     found = [together(*each) for each in _told(rows, family, asked, k)]

@@ -1,4 +1,4 @@
-"""Which rows are counted together in what a job tells: a number by row for each thing told.
+"""Which rows are counted together in what a job reveals: a number by row for each such thing.
 
     set            all rows that are told of, by group
     number NAME    the rows with a value that is added up, and those without, by group
@@ -17,12 +17,12 @@ from .protocol import SiteRows
 
 
 def counted(rows: SiteRows, finished: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
-    """Of rows as they are told, over all rows of the job; `finished` are its finished columns."""
+    """Of rows as answers count them, over all rows of the job; `finished` are finished columns."""
     return _described(rows) if isinstance(rows.data, DescribedRows) else _table(rows, finished)
 
 
 def comparable(one: str, other: str) -> bool:
-    """Whether what is told of both could be subtracted: the same column, or columns of 0 and 1."""
+    """Whether sums of both could be subtracted: the same column, or columns of 0 and 1."""
     (kind, name), (its, own) = (each.split(" ", 1) for each in (one, other))
     columns = {kind, its}
     return columns == {"column", "level"} or ("column" not in columns and name == own)

@@ -69,7 +69,7 @@ class Describe:
         return tuple(name for name in names if name in plan.entering)
 
     def offer(self, table: pd.DataFrame, plan: DescribePlan) -> Offered:
-        """Kinds and levels. Levels that were declared are told to nobody."""
+        """Kinds and levels. Nobody hears of levels that were declared."""
         frame = whole_rows(as_frame(table, need_names=True), plan.complete)[0]
         used = tuple(c for c in self.columns(plan, list(frame.columns)) if c in plan.used)
         check_mixed(frame, used)

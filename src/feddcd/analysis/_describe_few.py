@@ -78,7 +78,7 @@ def _tells(x: np.ndarray, k: int) -> bool:
 
 
 def _without_rare(x: np.ndarray, k: int) -> np.ndarray:
-    """Of a number of few possible values, as 0, 1 and 2: sums would tell how many rows have each,
+    """Of a number of few possible values, as 0, 1 and 2: sums would reveal how many rows have each,
     so that values of fewer than k are joined with the next, to a possible value."""
     values, rows = np.unique(x, return_counts=True)
     if len(values) < 3 or rows.min() >= k:

@@ -130,7 +130,7 @@ class DescribeQuestion(NamedTuple):
 
     @property
     def reveals(self) -> str:
-        """The kind that tells most."""
+        """The kind that reveals most."""
         if self.exact and self.first.size:
             return "values"
         return "parts" if self.first.size else "means" if self.open.any() else "counts"
@@ -260,7 +260,7 @@ def _histograms(data: DescribedRows, asked: DescribeQuestion) -> np.ndarray:
 
 
 def _patterns(data: DescribedRows, columns: np.ndarray) -> np.ndarray:
-    """Patterns of few rows are not told, nor those from which one would follow."""
+    """Patterns of few rows do not leave, nor those from which one would follow."""
     lacking = data.missing[:, columns]
     rows = np.bincount(lacking @ (1 << np.arange(len(columns))), minlength=1 << len(columns))
     bits = np.flatnonzero(rows)

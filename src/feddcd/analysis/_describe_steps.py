@@ -1,4 +1,4 @@
-"""The exchanges of a description: questions to all sites alike, and what their sums tell."""
+"""The exchanges of a description: questions to all sites, and what follows from their sums."""
 
 from collections.abc import Generator, Mapping
 from typing import Any, NamedTuple

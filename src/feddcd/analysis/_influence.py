@@ -20,7 +20,7 @@ from ._newton import Estimate
 from ._points import solve
 from ._sums import Answer, square
 
-ALONE = 1e-9  # of a column's curvature: with less left, the others' rows do not tell it
+ALONE = 1e-9  # of a column's curvature: with less left, the others' rows do not determine it
 
 
 class Hinge(NamedTuple):
@@ -28,7 +28,7 @@ class Hinge(NamedTuple):
 
     site: str
     name: str
-    change: float  # in standard errors; inf where the others do not tell it
+    change: float  # in standard errors; inf where the others do not determine it
 
 
 def leave_one_out(
@@ -51,7 +51,7 @@ def leave_one_out(
 
 
 def _change(estimate: Estimate, answer: Answer) -> np.ndarray:
-    """Of w in units of D; nan where the others do not tell it."""
+    """Of w in units of D; nan where the others do not determine it."""
     point, p = estimate.point, len(estimate.point.g)
     E = np.repeat(estimate.D, estimate.model.k)
     own = square(answer.H, p) / np.outer(E, E)

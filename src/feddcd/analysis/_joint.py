@@ -1,4 +1,4 @@
-"""What the numbers of jobs tell together of joint cells: rows with the same categories.
+"""What the numbers of jobs reveal together about joint cells: rows with the same categories.
 
 Every number is a sum over rows of something that a row gives (`_weights`): a product of two
 columns, say, times the curvature at the point that was asked for. Of columns of few values whoever
@@ -28,11 +28,11 @@ from .protocol import SiteRows
 VALUES = 16  # of a column that has more, nobody knows them
 NEAR = 0.05  # of a column's deviation
 ROUNDING = 1e-14  # of the size of a sum
-HALF = 2.0  # equations to a row: what is more exact is told
+HALF = 2.0  # equations to a row: what is more exact is revealed
 MOST_WORK = 200_000_000  # cells times equations times the fewer of both
 POINTS = 6  # of a job, where whoever asks may choose them
 OFTEN = 0.1  # the share of rows in which a product with a category is 0
-# of counts and of times: logarithms of outcomes, which tell how many rows have each of them. Hardly
+# of counts and of times: logarithms of outcomes, which reveal how many rows have each. Hardly
 # any such model has no outcome of few rows, so that none would be left (docs/security.md)
 OF_COUNTS = ("moments.floor", "moments.constant", "moments.start", "floor")
 LENDERS = 24  # rows with values that a row of a cell may have
@@ -40,7 +40,7 @@ Array = np.ndarray
 
 
 class AskedJob(NamedTuple):
-    """A job and its questions; of a description, as it is told, all of them."""
+    """A job and its questions; of a description, all of them, as they were asked."""
 
     rows: SiteRows
     questions: Sequence[Any] = ()

@@ -17,11 +17,10 @@ def of_many(x: np.ndarray, k: int, times: float) -> float:
 
 
 def settled(places: Sequence[np.ndarray], k: int) -> np.ndarray:
-    """The last of these places of rows in bins, so that no sum of counts, over all questions, tells
-    fewer than k rows apart: rows whose like go elsewhere with fewer than k go where most of them
-    go. In a bin that had fewer than k rows at first a row is left out, -1, for good; where these
-    are fewer than k, those of the smallest other bin are, too: all rows less those of bins would
-    tell of them."""
+    """The last of these places of rows in bins, so that no sum of counts, over all questions,
+    describes fewer than k rows: few rows of one kind go where most of their kind go. In a bin that
+    had fewer than k rows at first a row is left out, -1, for good. If fewer than k rows are left
+    out, those of the smallest other bin are, too: a difference of counts would reveal them."""
     return places[-1] if k < 2 or not len(places) else _followed(places, k)[0]
 
 

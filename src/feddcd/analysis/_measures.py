@@ -87,7 +87,7 @@ def _linear(pilot: Pilot, estimate: Estimate) -> LinearFit:
 
 
 def _fitted_squares(pilot: Pilot, w: np.ndarray, constant: int) -> float:
-    """sum s (x'w + o)², from what the pilot told at w = 0: there the gradient is X's(o - y)."""
+    """sum s (x'w + o)², from what the pilot found at w = 0: there the gradient is X's(o - y)."""
     sums, D, first = pilot.sums, pilot.D, pilot.first
     G = first.H - np.diag(penalties(pilot.model, D))
     xo = first.g + sums.xy[:, 0] / D

@@ -7,7 +7,7 @@ by as much as c), with δ = |f'|/f'' the optimum is at least ln(1 + δ) and at m
 
     f''((1 + δ) ln(1 + δ) - δ)  <=  f(c) - min f  <=  f''(δ + (1 - δ) ln(1 - δ)).
 
-What the exchanges tell is put together: the optimum lies between two places, min f between two
+The exchanges give bounds: the optimum is between two places, min f between two
 numbers. Links for which that does not hold take Newton's steps, halved until f falls.
 """
 
@@ -60,7 +60,7 @@ def first_null(model: Model, sums: Moments, answers: Mapping[str, Answer]) -> Nu
 
 
 def _without_offset(model: Model, sums: Moments, c: np.ndarray) -> float:
-    """All rows have one z, and the loss is A(z) - <y, z>: the sums of weights and outcomes tell it.
+    """All rows have one z, and the loss is A(z) - <y, z>: sums of weights and outcomes give it.
     nan where it is another loss."""
     if not model.loss.canonical or model.quadratic:
         return np.nan
@@ -72,14 +72,14 @@ def _without_offset(model: Model, sums: Moments, c: np.ndarray) -> float:
 def next_null(
     model: Model, sums: Moments, answers: Mapping[str, Answer], null: NullModel
 ) -> NullModel:
-    """What the answers at null.c tell, and where to ask next."""
+    """What follows from the answers at null.c, and where to ask next."""
     if model.loss.at is not None:
         null = NullModel(null.c)  # of another theta, what was known before does not hold
     if null.known:
         return null
     each, k = _total(answers), model.k
     if not np.all(np.isfinite(each)):
-        return null  # where a site could not tell its numbers nothing is learnt
+        return null  # where a site could not send its numbers, nothing is known
     value, g, H = float(each[0]), each[1 : 1 + k], each[1 + k :].reshape(k, k)
     if k > 1 or model.quadratic:
         value -= float(g @ np.linalg.lstsq(H, g, rcond=None)[0]) / 2

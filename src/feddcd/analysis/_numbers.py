@@ -1,4 +1,4 @@
-"""How many numbers an answer tells of a set of rows: equations for whoever wants to know a row.
+"""How many numbers an answer reveals about some rows: equations for whoever wants to know a row.
 
 What follows from numbers that were told before does not count: of a linear model, that is all but
 the first answer.

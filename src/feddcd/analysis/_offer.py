@@ -73,7 +73,7 @@ def _check_count(what: str, found: Sequence[Any]) -> None:
 
 def _classes_of(y: pd.Series, plan: RegressionPlan, name: str) -> list | None:
     """The classes of an outcome, or its two words: as declared where they are, so that which of
-    them occur here is not told."""
+    them occur here stays at the site."""
     worded = plan.family in SHARES
     found = levels_of(y) if plan.family in CLASSED else words_of(y, plan.event) if worded else None
     if found is None:

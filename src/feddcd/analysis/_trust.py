@@ -2,10 +2,10 @@
 
 Nobody can see from sums whether the rows behind them exist. But sums over rows obey inequalities,
 and a site that breaks one is wrong, whatever its rows are: a Hessian is positive, a gradient is no
-longer than curvature and residuals allow, bins hold no more rows than there are, and a loss whose
-curvature changes by no more than e^m has values and gradients that fit together at two points. All
+longer than curvature and residuals allow, bins hold no more rows than there are, and a loss with a
+curvature that changes by at most e^m has values and gradients that fit together at two points. All
 of it holds for a sum over sites, too, so the same is asked of sums where nothing else is known.
-What is left to a liar: rows that do not exist, told consistently. `_influence` says what they move.
+A liar can still invent rows with numbers that fit together. `_influence` says what they move.
 """
 
 from collections.abc import Mapping

@@ -29,7 +29,7 @@ class RowWeight(NamedTuple):
 def weights(
     plan: Any, own: DesignRows, made: DesignRows, asked: PointQuestion, k: int
 ) -> Iterator[RowWeight]:
-    """What rows `made` up would give, `own` being the site's: the same, for what the site tells."""
+    """What rows `made` up would give, `own` being the site's: the same, for what the site sends."""
     family: Family = plan.loss()
     with np.errstate(all="ignore"):
         if asked.pilot:

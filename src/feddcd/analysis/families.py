@@ -219,7 +219,7 @@ def _of(outcome: Distribution, link: MeanLink, proof: Proof | None) -> Family:
     )  # fmt: skip
 
 
-_BEYOND = (OUTSIDE, 0.0, 1.0, 0.0)  # value, slope, curvature and size of a row whose z has no mean
+_BEYOND = (OUTSIDE, 0.0, 1.0, 0.0)  # value, slope, curvature and size where z has no mean
 
 
 def _observed(outcome: Distribution, link: MeanLink, z: Array, y: Array) -> Array:

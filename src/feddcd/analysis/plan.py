@@ -112,7 +112,7 @@ class RegressionPlan(ModelSettings):
 
     weight: str | None = None
     offset: str | None = None
-    cluster: str | None = None  # the column of clusters that lie within sites
+    cluster: str | None = None  # the column of clusters, each within one site
     complete: list[str] = field(default_factory=list)  # rows need a value there, beside the formula
     levels: dict[str, list] = field(default_factory=dict)
     go_on_without: bool = False  # sites that refuse in the midst of a job: a new one is founded
@@ -169,7 +169,7 @@ class RegressionPlan(ModelSettings):
 
 
 def _check_names(what: str, given: Any, whose: str = "") -> None:
-    """Levels or classes: what a message can carry and what can be told apart."""
+    """Levels or classes: what a message can carry, without duplicates."""
     fits = isinstance(given, list) and given and all(map(_is_plain, given))
     if not fits or len(set(given)) < len(given):
         raise SpecError(

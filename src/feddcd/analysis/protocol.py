@@ -103,12 +103,12 @@ class Agreement(NamedTuple):
     numbers: list[str] | None = None  # columns that are no categories
     outcome: Sequence[Any] | None = None  # of two words: the other, the event
     columns: Sequence[str] = ()  # all that explain
-    left_out: Sequence[str] = ()  # finished columns of which the rows tell nothing
+    left_out: Sequence[str] = ()  # finished columns about which the rows say nothing
     cells: Mapping[str, bool] = {}  # columns of categories; of several, where it is True
     empty: Mapping[str, Sequence[Any]] = {}  # by category: declared levels that no row has
 
     def to_dict(self) -> dict[str, Any]:
-        """As the sites are told."""
+        """As the sites get it."""
         plain = lambda value: list(value) if isinstance(value, tuple) else value
         told = {name: value for name, value in self._asdict().items() if name not in OWN}
         return {name: plain(value) for name, value in told.items()}
@@ -135,14 +135,14 @@ class SiteRows(NamedTuple):
     cluster: np.ndarray | None = None  # a number for each row's, where clusters lie within sites
     k: int = 0  # rows of which bounds, and changes since the questions before, speak at least
     before: tuple[Any, ...] = ()  # that were answered in the same job
-    alone: bool = True  # whether it may be told what its rows alone would give
+    alone: bool = True  # whether it may say what its rows alone would give
     names: tuple[str, ...] = ()  # of the finished columns
     places: np.ndarray | None = None  # of its rows in the site's table; None: all of them
-    grouped: np.ndarray | None = None  # a number for each row: bins are told of such groups
+    grouped: np.ndarray | None = None  # a number for each row: bins are made of such groups
 
 
 class AnalysisResult(Protocol):
-    """A frozen dataclass: what an analysis found. `with_sites` is told the rows that each site
+    """A frozen dataclass: what an analysis found. `with_sites` gets the rows that each site
     left out, why sites take no part, and whether a coordinator read each `apart`; `facts` are
     noted where it ends; `write` makes all files and yields each as it is done."""
 
@@ -179,7 +179,7 @@ class Analysis(Protocol):
     At the coordinator: `blocks` checks what arrived (or DataError), `talk` asks and concludes.
     Where only sums are known (`summed`) a talk asks ALL, and is sent the sums as its blocks; those
     of kind `Each` come back empty. Then every site follows the same talk: `agreement` reads what
-    was agreed, believing nothing that can be worked out, `stand_in` makes a row of nobody, whose
+    was agreed, believing nothing that can be worked out, `stand_in` makes an invented row: its
     answer has the shape of all, and `matches` says why a question is not the one that was expected.
     """
 

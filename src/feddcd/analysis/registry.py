@@ -67,7 +67,7 @@ def numbers_expected(rows: SiteRows, k: int) -> int:
 
 
 def counted(rows: SiteRows) -> dict[str, np.ndarray]:
-    """Which rows are counted together, by what is told of them."""
+    """Which rows are counted together, for each kind of sum."""
     return _counted.counted(rows, ANALYSES[rows.plan.analysis].columns_of(rows))
 
 
@@ -77,7 +77,7 @@ def counted_alone(n: int, columns: tuple[str, ...]) -> dict[str, np.ndarray]:
 
 
 def comparable(one: str, other: str) -> bool:
-    """Whether what is told of both could be subtracted."""
+    """Whether sums of both could be subtracted."""
     return _counted.comparable(one, other)
 
 

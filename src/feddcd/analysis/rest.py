@@ -44,7 +44,7 @@ def _moments(rest: Mapping[str, np.ndarray], sums: Mapping[str, np.ndarray]) -> 
 
 
 def _curvature(rest: Mapping[str, np.ndarray], sums: Mapping[str, np.ndarray]) -> str:
-    """Of the information where it is told, as a Hessian need not be positive then."""
+    """Of the information where a site sends it, as a Hessian need not be positive then."""
     known = [name for name in CURVED if name in rest and rest[name].size]
     if not known:
         return ""

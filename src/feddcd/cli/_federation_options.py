@@ -41,7 +41,8 @@ JobId = Annotated[
     str | None,
     typer.Argument(
         help=(
-            "Use only the job whose ID begins with these letters, or the study with this name. "
+            "Use only the job with this ID (its first letters are enough), or the study with this "
+            "name. "
             "Default: all jobs. If several studies have the same job, give STUDY/ID."
         ),
         metavar="[ID]",

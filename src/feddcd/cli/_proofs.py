@@ -23,7 +23,7 @@ from ..sums.proof import JobProof
 from ..sums.roster import Roster
 from ._ending import judged
 from ._habits import found
-from ._terminal import say, say_lines
+from ._terminal import say, say_lines, width
 
 VERIFIED = "VERIFIED"
 NOT = f"NOT {VERIFIED}: do not use this result before you know the reason"
@@ -78,8 +78,8 @@ def _show(roster: Roster) -> None:
 
 
 def verify_job_command(place: Path | FederationFolder, site: Path | None = None) -> None:
-    """Of a proof, and at a site of its log and table; of a copy of a study, whose table is looked
-    at, too; or of a federation or a study, whose table and roster are."""
+    """Of a proof, and at a site of its log and table; of a copy of a study, with
+    its table; or of a federation or a study, with its table and roster."""
     results = place if isinstance(place, Path) else place.results
     file = results / "proof" if results.is_dir() else results
     if not file.is_file():
@@ -114,7 +114,7 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     for line in proven.about():
         say(f"  {printable(line)}")
     found(about=proven.about())
-    say_lines(result.summary())
+    say_lines(result.summary(width()))
     say(f"job {job.short} of feddcd {printable(job.version)}")
     if study:
         whose = f"in the log of {load_place(site).client}" if site else "of the folder"
@@ -171,7 +171,7 @@ def _check_around(folder: FederationFolder, proven: Verified) -> str:
 
 
 def _table_of(results: Path, proven: Verified) -> Path | None:
-    """Where the table of a proof lies in the folder of its study; none beside a proof file."""
+    """Where the table of a proof is in the folder of its study; none beside a proof file."""
     from ..analysis.registry import ANALYSES
 
     analysis = ANALYSES[str(proven.proof.job.plan["analysis"])]

@@ -201,7 +201,7 @@ def page_server(handler: type[BaseHTTPRequestHandler], port: int | None) -> Thre
 
 
 def handler_of(path: Path, token: str) -> type[BaseHTTPRequestHandler]:
-    """Answers GET /TOKEN/ and /TOKEN/status.json, to who was told the token: the port itself is
+    """Answers GET /TOKEN/ and /TOKEN/status.json, to people who have the token: the port itself is
     open to every user of this machine."""
 
     class Handler(BaseHTTPRequestHandler):

@@ -69,7 +69,7 @@ def _say_begun(study: FederationFolder) -> None:
 
 
 def cancel_command(path: Path, name: str) -> None:
-    """Waits until the study has ended, as its sites are told first."""
+    """Waits until the study has ended, because its sites hear of it first."""
     folder = FederationFolder(path)
     folder.config()
     with owner_only():

@@ -138,7 +138,7 @@ class _Marks(NamedTuple):
 
 
 def _marks(sheet: Any) -> _Marks:
-    """What openpyxl does not tell of a sheet that it does not hold as a whole."""
+    """What openpyxl does not say about a sheet that it does not hold as a whole."""
     hidden: set[int] = set()
     seen = {"row": 0, "f": 0}
 

@@ -145,7 +145,7 @@ def _shown(value: Any) -> str:
 
 
 def is_guessable(x: np.ndarray) -> bool:
-    """Whether others can list the values that a column may have, as ages in years: then sums tell
+    """Whether others can list the values that a column may have, as ages in years: then sums reveal
     how many rows have each. A column of two values has rules of its own."""
     values = np.unique(x)
     if len(values) < 3 or not np.all(np.isfinite(values)):
@@ -156,7 +156,7 @@ def is_guessable(x: np.ndarray) -> bool:
 
 def by_others(tables: Sequence[Any], name: str) -> list[list[np.ndarray]]:
     """A column of data frames, as it is in each, and then by each column of two values beside it: a
-    model of one such outcome tells how many rows of each class have each value."""
+    model of one such outcome reveals how many rows of each class have each value."""
     here = [table for table in tables if name in table.columns]
     two = lambda other: all(
         other in table.columns and table[other].nunique() == 2 for table in here

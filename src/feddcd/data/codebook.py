@@ -1,4 +1,4 @@
-"""The codebook: what the columns of a study are, agreed on once, so that sites need not tell.
+"""The codebook: what the columns of a study are, agreed on once, so that sites need not send it.
 
 A file codebook.toml has one part per column, as in
 

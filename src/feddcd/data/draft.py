@@ -93,7 +93,7 @@ def _lines(name: str, values: list[Any]) -> list[str]:
 
 
 def is_identifier(name: str, values: Sequence[Any]) -> bool:
-    """Whether a column tells who somebody is: no two rows share a word, or a whole number where
+    """Whether a column identifies people: no two rows share a word, or a whole number where
     the column's name says so, as mrn or patient_id do."""
     if len(values) < 2 or len(set(values)) < len(values):
         return False

@@ -178,7 +178,7 @@ def _start(model: Model, d: int, k: int, dtype: type, seed: int) -> Params:
 
 
 def _stack(model: Model, l2: float, dtype: type, X, targets, parts, scale) -> AbstractProblem:
-    """The problems of all clients, with rows of weight `scale`, padded to the size of the largest."""
+    """The problems of all clients, with rows of weight `scale`, padded to the largest size."""
     sizes = np.array([len(part) for part in parts])
     inside = np.arange(sizes.max()) < sizes[:, None]
     put = jax.device_put  # compiles nothing, unlike jnp.asarray

@@ -26,7 +26,7 @@ Watch = Callable[[str, int, int | None], None]  # name, bytes so far, bytes in a
 
 
 class Served(NamedTuple):
-    """What tells one state of a file on the server from another."""
+    """By what one state of a file on the server differs from another."""
 
     address: str
     tag: str | None

@@ -90,7 +90,7 @@ def whole_text(path: Path) -> bytes:
 
 
 def _decompressed(raw: BinaryIO) -> tuple[str, _Readable]:
-    """The compression, told by the first bytes rather than the name, and the text."""
+    """The compression, as the first bytes show it and not the name, and the text."""
     magic = raw.read(6)
     raw.seek(0)
     if magic.startswith(b"\x1f\x8b"):

@@ -1,7 +1,7 @@
 """The server's memory: a chain of records in one SQLite file, durable when `append` returns.
 
 hash = sha256(previous || kind || epoch || round || body); the first record stands on the name of
-the federation. Uploads lie beside the records until they are pruned.
+the federation. Uploads are beside the records until they are pruned.
 """
 
 import hashlib

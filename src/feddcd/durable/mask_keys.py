@@ -34,7 +34,7 @@ class MaskKeys:
             save(self.disk, self._path(SECRET), secret)
 
     def fit(self, nonce: bytes) -> bool:
-        """Whether they are those of this nonce, as far as that can still be told."""
+        """Whether they are those of this nonce, as far as this can still be known."""
         if self._serials():
             return True
         held = self._read(SECRET)

@@ -28,7 +28,7 @@ ENDS = {  # by code; a site says no more, as a reason in words could ask about r
 }
 CANCELLED_WORDS = "a person at the coordinator cancelled the study"  # as a coordinator says it
 OWN = ("part", "gone")  # which no coordinator says
-REFUSALS = {  # by code; a person who denies and a rule that refuses are told alike
+REFUSALS = {  # by code; a person who denies and a rule that refuses sound the same
     "rules": "a rule or a person at {sites} refused the job",
     "policy": "the policy of {sites} does not allow the job",
     "other": "{sites} could not answer; only the log at {sites} has the reason",

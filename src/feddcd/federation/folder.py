@@ -205,7 +205,7 @@ def load_limits(folder: Path) -> tuple[float, int]:
 def _memory() -> int:
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # not told on this system: no limit
+    except (AttributeError, OSError, ValueError):  # this system does not say it: no limit
         return 0
 
 

@@ -92,7 +92,7 @@ def _node(folder: Path) -> None:
 
 def _sums(folder: Path) -> None:
     """A site of a trial with two sites has no keys for sums, and needs none."""
-    if _is_open(folder / KEYS, 0o077):  # told beside other modes
+    if _is_open(folder / KEYS, 0o077):  # the message with other modes says it
         return
     if any((folder / name).exists() for name in (KEYS, ROSTER, ENROLLED)):
         load_keys(folder)

@@ -16,7 +16,7 @@ def load_keys(site: Path) -> SiteKeys:
 
 
 def load_roster(folder: Path) -> Roster:
-    """As it lies in a site's folder or in the server's; signed by everybody in it."""
+    """As it is in a site's folder or in the server's; signed by everybody in it."""
     path = folder / ROSTER
     try:
         data = Disk().read(path, MOST_BYTES)

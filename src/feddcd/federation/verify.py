@@ -90,7 +90,7 @@ def verify_proof(proof: JobProof) -> Verified:
 
 
 def check_table(found: Verified, table: Path) -> list[str]:
-    """The table that lies beside a proof, and what lies beside that, follows from the proof, to the
+    """The table beside a proof, and what else is beside it, follows from the proof, to the
     last digits; what is not there is not looked at. The names of what was compared."""
     if not table.is_file():
         raise Refused(f"{table.name} is missing, so the proof cannot be compared with a table")
@@ -119,7 +119,7 @@ def check_files(found: Verified, there: Path) -> list[str]:
 
 
 def not_compared(table: Path, compared: list[str]) -> list[str]:
-    """What else lies beside a table: whoever reads it has to believe who wrote it."""
+    """What else is beside a table: whoever reads it has to believe who wrote it."""
     return sorted({path.name for path in table.parent.iterdir()} - set(compared))
 
 

@@ -1,4 +1,4 @@
-"""Sums over sites that tell nothing but themselves: exact numbers, masks, signatures, proofs.
+"""Sums over sites that reveal nothing but themselves: exact numbers, masks, signatures, proofs.
 
 A site encodes its answer (`layout`, `ring`, `levels`), masks it (`masks`) and signs it (`signing`);
 whoever adds up the answers of a whole cohort reads the sum, and `proof` shows it to anybody.

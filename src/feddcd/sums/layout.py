@@ -87,7 +87,7 @@ class Layout:
         return np.concatenate([*parts, np.zeros(1, np.uint64)])
 
     def decode(self, words: np.ndarray) -> dict[str, np.ndarray]:
-        """A sum of answers as float64. Where a site could not tell its numbers, all are NaN, and
+        """A sum of answers as float64. Where a site could not send its numbers, all are NaN, and
         bounds are infinite."""
         self.check(words)
         held, at = {}, 0

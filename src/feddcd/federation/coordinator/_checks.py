@@ -19,7 +19,7 @@ MOST_LETTERS = 500  # of a name or a level
 MOST_COLUMNS = 20_000
 MOST_FEATURES = 10**7
 MOST_ROWS = 10**9
-EXACT = 2**53  # whole numbers beyond it are not told apart
+EXACT = 2**53  # larger whole numbers are not different from their neighbours
 
 
 def reason_of(client: str, reason: str) -> str:
@@ -73,7 +73,7 @@ def check_levels(found: Any, what: str, most: int) -> None:
 
 
 def is_number(value: int | float) -> bool:
-    """Finite, and told apart from its neighbours."""
+    """Finite, and different from its neighbours."""
     return abs(value) <= EXACT if isinstance(value, int) else math.isfinite(value)
 
 

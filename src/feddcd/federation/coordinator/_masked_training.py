@@ -234,7 +234,7 @@ class MaskedTraining:
         self._refused[client] = reason
 
     def _turn_away(self) -> None:
-        """Nobody joins or leaves: two sums with and without a site would tell its part."""
+        """Nobody joins or leaves: two sums with and without a site would reveal its part."""
         members = set(self.server.now.members)
         if members:
             for client in sorted(self.nodes.here() - members):

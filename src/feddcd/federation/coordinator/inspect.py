@@ -55,7 +55,7 @@ def inspect(folder: FederationFolder) -> Insight:
 
 
 class Audited(NamedTuple):
-    """`signed` are the sites with a checked signature: nobody in a training whose answers are
+    """`signed` are the sites with a checked signature; nobody, if the answers of a training are
     read one by one. `words` are those of their roster."""
 
     records: int

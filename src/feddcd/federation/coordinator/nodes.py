@@ -197,7 +197,7 @@ class Nodes:
         waiting, greetings = set(names), dict.fromkeys(new, self._hello)
         stop = lambda: not waiting or (work and self.folder.cancelled)
         for node, data in self.exchange.ask(by_node | greetings, self.deadline, work, stop):
-            if work:  # a result that is there is still told
+            if work:  # a finished result is still sent
                 self.check_wanted()
             waiting.discard(node)
             if node in names:

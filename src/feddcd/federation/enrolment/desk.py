@@ -108,7 +108,7 @@ class Desk:
             site = signed.claim.site
             with held(self.folder):
                 record = load_record(self.folder, site)
-                if record is None:  # in the words of a wrong token: who is invited is not told
+                if record is None:  # in the words of a wrong token: who is invited stays secret
                     raise Refused(NO_TOKEN)
                 claim = signed.check(bytes.fromhex(record.public))
                 return 200, answer_text(self._take(record, claim))

@@ -33,7 +33,7 @@ def main() -> None:
         prepare = partial(_prepare, folder)
         answering = start_answering(partial(answer, place=place), seconds, memory, prepare)
         end_with_starter()  # its thread begins after the fork
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the link is told
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the link hears of it
         refuse = partial(refusal, place)
         authority, key = (folder / "ca.crt").read_bytes(), load_private(folder / "key")
         address = load_address(folder)

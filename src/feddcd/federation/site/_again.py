@@ -25,7 +25,7 @@ def check_steep(policy: Policy, rows: SiteRows, question: Any) -> None:
 
 
 def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
-    """What the answer tells beside those before it: who subtracts two of them has the change, and
+    """What the answer reveals beside those before it: who subtracts two of them has the change, and
     few rows must not hold nearly all of it."""
     k = policy.min_support
     for what, parts in changes(rows, question) if k > 1 else ():
@@ -47,14 +47,14 @@ def check_joint(
     free: bool,
     earlier: Sequence[AskedJob] = (),
 ) -> None:
-    """What all answers of the job, and of earlier ones, tell together of joint cells of columns.
+    """What all answers of the job, and of earlier ones, reveal together of joint cells of columns.
     `hidden`: small cells may enter a sum over sites; `free`: whoever asks may choose the points."""
     k = policy.min_support
     if k < 2 or hidden:
         return
     few = lambda Q: Q.size and held_by_few(Q, k) > FEW
     if few(joint([AskedJob(rows, [*rows.before, question]), *earlier], k, free)):
-        if earlier and few(joint(earlier, k)):  # they tell it already, under rules of another day
+        if earlier and few(joint(earlier, k)):  # they reveal it already, under earlier rules
             return check_joint(policy, rows, question, hidden, free)
         whose = "this job and earlier jobs" if earlier else "this job"
         what = (

@@ -1,4 +1,4 @@
-"""Standard errors by cluster: what their sums tell beside those of another job.
+"""Standard errors by cluster: what their sums reveal beside those of another job.
 
 They add up products of two rows of the same cluster. Of two jobs, one by cluster and the other not,
 or by another column, the difference holds the pairs of rows that one of them alone has together: of
@@ -19,7 +19,7 @@ from .policy import Policy, Ruled, not_allowed
 
 def check_by_site(policy: Policy, plan: Any) -> None:
     """Where the site itself is the cluster, its own gradient enters, squared: two sites' sums of
-    both tell those of each. No value is looked at."""
+    both reveal those of each. No value is looked at."""
     alone = getattr(plan, "covariance", "") == "cluster" and plan.cluster is None
     if alone and policy.answers != "each" and policy.min_support > 1:
         raise not_allowed(

@@ -185,7 +185,7 @@ class Release(NamedTuple):
             raise self.named(reason) from None
 
     def refuse(self, reason: Refused, question: bytes, about: Mapping[str, Any] = {}) -> None:
-        """Logs a refusal, with the rule and the reason where others are not told."""
+        """Logs a refusal, with the rule and the reason, which others do not hear."""
         told = str(reason).removeprefix(f"{self.client}: ")
         line = {"refused": told, "question": hashlib.sha256(question).hexdigest(), **about}
         line |= self.asked.named()
@@ -202,7 +202,7 @@ class Release(NamedTuple):
         append(self.folder, line | self.asked.named(), self.disk)
 
     def named(self, reason: Refused) -> Refused:
-        """As others are told, with the site's name; it was logged."""
+        """As others hear it, with the site's name; it was logged."""
         told = Refused(f"{self.client}: {str(reason).removeprefix(f'{self.client}: ')}")
         told.logged = True
         return told

@@ -72,7 +72,7 @@ def _matched(before: Export, now: Export) -> tuple[tuple[np.ndarray, np.ndarray]
     left, none = list(names), np.zeros(0, int)
     while left:
         a, b = (_total(each, left) for each in cells)
-        if len(np.unique(a)) < ENOUGH * len(a):  # they do not tell rows apart any more
+        if len(np.unique(a)) < ENOUGH * len(a):  # they do not identify rows any more
             break
         pairs = _pairs(a, b)
         if len(pairs[0]) >= least:
@@ -96,7 +96,7 @@ def _pairs(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _numbered(x: np.ndarray) -> np.ndarray:
-    """Equal values told apart by a number: x and its place among its likes."""
+    """Equal values, each with a number of its own: x and its place among its likes."""
     order = np.argsort(x, kind="stable")
     ordered = x[order]
     starts = np.flatnonzero(np.append(True, ordered[1:] != ordered[:-1]))[: len(x)]

@@ -61,7 +61,7 @@ class JobRules:
 
     def before(self, file: JobFile, number: int, rows: SiteRows) -> SiteRows:
         """With the questions that were answered before this one, where the columns were those of
-        now: what changed since then would tell of rows, too."""
+        now: what changed since then would reveal rows, too."""
         found = []
         for earlier in range(1, number) if self._policy.min_support > 1 else ():
             if (held := file.sent(earlier)) is not None:
@@ -105,7 +105,7 @@ class JobRules:
         rows = rows._replace(least=least, alone=False, grouped=self._grouped)
         try:
             blocks = self._analysis.answer(rows, asked)
-        except Refused as error:  # it looked at rows: that it refuses would tell of them
+        except Refused as error:  # it looked at rows: a refusal would reveal something of them
             raise Ruled("answer", str(error)) from None
         self._out = self._out._replace(arrays=arrays(blocks))
         return blocks

@@ -1,4 +1,4 @@
-"""The numbers that all jobs on a data file tell together, against the values that are in it.
+"""The numbers that all jobs on a data file reveal together, against the values that are in it.
 
 Every number that leaves is an equation between values of rows. Each answer obeys the rules, but
 many answers about a small set of rows may be solved for them. So there are fewer equations than
@@ -17,7 +17,7 @@ RULE = "max_numbers_per_value"
 
 
 def room(policy: Policy, rows: int, columns: Iterable[str], memory: Memory) -> float:
-    """How many numbers may be told in all, by all jobs."""
+    """How many numbers all jobs together may reveal."""
     values = rows * len({*columns, *memory.columns()})
     return policy.max_numbers_per_value * values
 

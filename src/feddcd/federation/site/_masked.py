@@ -176,7 +176,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
 def _said(
     follow: FollowedJob, asked: Any, rows: SiteRows, rules: JobRules
 ) -> tuple[dict[str, np.ndarray], Layout]:
-    """The answer and its form. A form that depended on the rows would tell of them."""
+    """The answer and its form. A form that depended on the rows would reveal something of them."""
     if asked is None:
         values = rules.counts(rows)
         return values, counts_layout(values)

@@ -159,7 +159,7 @@ def _agree(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
 
 
 def _check_columns(policy: Policy, site: SiteData, terms: Terms, job: Job) -> None:
-    """The columns as those of a table, as sums of gradients tell as much. A cohort smaller than
+    """The columns as those of a table, as sums of gradients reveal as much. A cohort smaller than
     all sites may have one honest site alone."""
     if policy.min_support < 2:
         return
@@ -210,7 +210,7 @@ def _check_version(job: Job, place: SitePlace) -> None:
 
 
 def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, int]:
-    """The rows of each member, as all of them are told."""
+    """The rows of each member, as all members hear them."""
     said = job.agreement.get("rows")
     sound = isinstance(said, dict) and all(type(n) is int and n > 0 for n in said.values())
     if not isinstance(said, dict) or not sound or set(said) != set(job.cohort):

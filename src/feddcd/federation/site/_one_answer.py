@@ -82,7 +82,7 @@ def _rows(policy: "Policy", outgoing: Outgoing) -> str:
 
 
 def _classes(policy: "Policy", outgoing: Outgoing) -> str:
-    """Where all rows are of one class, everyone's label is told, unless only sums are read."""
+    """Where all rows are of one class, everybody's class is known, unless only sums are read."""
     least, counts = limit(policy.min_per_class), [n for n in outgoing.classes.values() if n > 0]
     alone = len(counts) < 2 and outgoing.mode != "sum"
     if not outgoing.classes or not least or (not alone and min(counts, default=least) >= least):
@@ -91,7 +91,7 @@ def _classes(policy: "Policy", outgoing: Outgoing) -> str:
 
 
 def _levels(policy: "Policy", outgoing: Outgoing) -> str:
-    """A level that nobody here has tells of nobody."""
+    """A level that nobody here has reveals nobody."""
     least = limit(policy.min_per_level)
     few = lambda counts: any(0 < n < least for n in counts.values())
     for name, counts in outgoing.levels.items():

@@ -1,4 +1,4 @@
-"""What the counts and sums of two jobs tell together, where one of them is a description.
+"""What the counts and sums of two jobs reveal together, where one of them is a description.
 
 A description adds up rows by cells, and leaves out others than a description by other groups does.
 Whoever has both adds up cells of the one, and takes away cells of the other: what is left speaks of
@@ -81,7 +81,7 @@ def _differ(now: ToldSets, before: ToldSets, k: int, hidden: bool) -> Iterator[t
 def _aligned(
     a: np.ndarray, b: np.ndarray, pairs: tuple[np.ndarray, np.ndarray]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Over the rows of both; a row that one job lacks is told of by the other alone."""
+    """Over the rows of both; only the other job reveals something of a row that one job lacks."""
     one, other = pairs
     lone, its = np.delete(a, one), np.delete(b, other)
     none = lambda like: np.full(len(like), -1, np.int32)

@@ -1,4 +1,4 @@
-"""A site's table: how it is read, which codebook holds for it, and what is told of its errors."""
+"""A site's table: how it is read, which codebook holds for it, what others hear of its errors."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

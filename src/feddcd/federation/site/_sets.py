@@ -1,4 +1,4 @@
-"""Sets of rows of several jobs: what their sums tell together."""
+"""Sets of rows of several jobs: what their sums reveal together."""
 
 import math
 from fractions import Fraction

@@ -87,7 +87,7 @@ def columns(
         check(out)  # before anything is evaluated
         offered = _offered(policy, source, plan, entering)
     elif offered is None:
-        policy.check(out._replace(rows=MANY))  # what is told by name
+        policy.check(out._replace(rows=MANY))  # the site names this reason
         declared = _plan_words(source, plan, entering)
         shown = lambda found: describe_offer(plan, entering, found, declared)
         asked = release.asked._replace(bound=True)
@@ -256,7 +256,7 @@ def identified(source: SiteTable, rows: SiteRows, facts: JobFacts, memory: Memor
 
 
 def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
-    """Levels that the plan declares are offered as declared: which occur here is not told."""
+    """Levels that the plan declares are offered as declared: nobody hears which occur here."""
     for column, declared in plan.levels.items():
         other = [level for level in offer.levels.get(column, ()) if level not in declared]
         if other:

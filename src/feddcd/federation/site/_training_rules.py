@@ -1,4 +1,4 @@
-"""What a site's rules say of a training: a budget of jobs, sets of rows, and all numbers told.
+"""What a site's rules say of a training: a budget of jobs, sets of rows, and all numbers that left.
 
 As of tables: a training is a job on a data file, its rows are a set that may not differ by few from
 that of another job, and each round tells numbers.
@@ -29,8 +29,8 @@ class TrainingFacts(NamedTuple):
     job: str
     sites: tuple[str, ...]
     parameters: int
-    numbers: int  # that a round tells
-    closing: int  # that a certificate tells
+    numbers: int  # that one round reveals
+    closing: int  # that a certificate reveals
     file: str = ""
     story: str = ""
 
@@ -103,7 +103,7 @@ def asked_by(place: Any, federation: str, purpose: str | None = None) -> Asker:
 
 
 def check_greeting(policy: Policy, place: Any, hello: Hello, site: SiteData) -> None:
-    """How many rows there are is told once a person agrees."""
+    """The number of rows leaves only after a person agrees."""
     if not asks_first(policy):
         return
     names, federation = columns_of(site), hello.federation

@@ -112,14 +112,14 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
 
 
 def describe_refused(plan: Any, entering: Sequence[str], sites: Sequence[str]) -> list[str]:
-    """A job that the rules would refuse. Others are told so once a person has decided."""
+    """A job that the rules would refuse. Others hear of it after a person has decided."""
     return [ASKS, *_asked(plan, entering), _who(sites)]
 
 
 def describe_offer(
     plan: Any, entering: Sequence[str], found: Offered | Exception, declared: Sequence[str]
 ) -> list[str]:
-    """What would be told of columns before a job; `declared` are the lines of `describe_plan`."""
+    """What would leave about columns before a job; `declared` are the lines of `describe_plan`."""
     lines = [
         "Before a job, the coordinator asks for names and levels of these columns:",
         *_asked(plan, entering),

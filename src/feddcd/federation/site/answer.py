@@ -37,7 +37,7 @@ from .ended import goes_on, keep_ended
 from .missing import check_there
 from .policy import Outgoing
 
-FAULTS = (  # what the server is told of an error: the first line that fits
+FAULTS = (  # what the server hears of an error: the first line that fits
     (PolicyError, "this site cannot use its policy, so it sends nothing"),
     (LogError, "this site cannot write its log of what leaves, so it sends nothing"),
     (FileNotFoundError, "the data file of this site does not exist"),

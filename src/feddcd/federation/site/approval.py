@@ -86,7 +86,7 @@ def _without_oldest(folder: Path, ids: list[str], what: str, most: int, disk: Di
 
 
 def asks_first(policy: Policy) -> bool:
-    """Whether nothing that depends on values is told before a person has decided. Where the rules
+    """Whether nothing that depends on values leaves before a person has decided. Where the rules
     on rows are off there is nothing to keep back: then only what leaves is shown to a person."""
     return policy.approve != "none" and policy.min_support >= 2
 
@@ -127,7 +127,7 @@ def _waits_for(folder: Path, id: str, asked: Asker) -> bool:
 
 
 def _left(took: float) -> float:
-    """Until the next of few lengths: how long the rules took would tell what they found."""
+    """Until the next of few lengths: how long the rules took would reveal what they found."""
     ends = (FIRST_S * 2**i for i in range(FIRST_TIMES))
     return next((end - took for end in ends if end >= took), 0.0)
 

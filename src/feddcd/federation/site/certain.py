@@ -1,5 +1,5 @@
-"""What the rules of sites refuse for certain, from their data and the job alone: for a trial, whose
-data are all on one machine. What depends on points, people or earlier jobs is not known before."""
+"""What the rules of sites refuse for certain, from their data and the job alone: for a trial
+with all data on one machine. What depends on points, people or earlier jobs is not known before."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

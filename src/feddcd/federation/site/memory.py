@@ -42,7 +42,7 @@ class Export(NamedTuple):
 
 
 class ToldSets(NamedTuple):
-    """Identities of rows, and by what is told of them the number of each one's cell."""
+    """Identities of rows; and for each kind of sum, the cell of each row."""
 
     ids: np.ndarray
     sets: dict[str, np.ndarray]
@@ -94,7 +94,7 @@ class Memory:
         return sum(job.get("parameters", 0) for job in self.jobs().values() if job["questions"])
 
     def told(self) -> int:
-        """Numbers that all jobs have told of rows of this file."""
+        """Numbers that all jobs have revealed about rows of this file."""
         return sum(job.get("numbers", 0) for job in self.jobs().values())
 
     def columns(self) -> set[str]:
@@ -120,7 +120,7 @@ class Memory:
             own["jobs"][id].update(what)
 
     def ask(self, id: str, question: str, numbers: int = 0) -> None:
-        """Remembers a question, and how many numbers it tells; one that is asked again counts
+        """Remembers a question, and how many numbers it reveals; one that is asked again counts
         once."""
         if question in self.jobs()[id]["questions"]:
             return

@@ -30,7 +30,7 @@ from .told import NOT_ALLOWED, REFUSED
 
 
 class Ruled(Refused):
-    """Refused for what the rows are. Others are not told why: `rule` and `story` stay here."""
+    """Refused for what the rows are. Others do not hear why: `rule` and `story` stay here."""
 
     def __init__(self, rule: str, story: str, told: str = REFUSED):
         super().__init__(told)

@@ -77,7 +77,7 @@ def check_plan(
 def check_offer(
     policy: Policy, plan: Any, analysis: Analysis, names: Sequence[str], id: str, memory: Memory
 ) -> None:
-    """Before names and levels of columns are told; `id` is a digest of the plan."""
+    """Before names and levels of columns leave; `id` is a digest of the plan."""
     check_running(memory.site)
     entering = analysis.columns(plan, names)
     if policy.columns is not None and not set(entering) <= set(policy.columns):
@@ -142,7 +142,7 @@ def parameters_of(columns: Mapping[str, Any]) -> int:
 
 
 def check_identifiers(policy: Policy, plan: Any, frame: Any, entering: Sequence[str]) -> None:
-    """Columns that tell who somebody is, although nobody declared them."""
+    """Columns that identify people, although nobody declared them."""
     if policy.min_support < 2:
         return
     for name in entering:
@@ -161,7 +161,7 @@ def check_columns(
     mode: str,
     plan: Any = None,
 ) -> None:
-    """The finished columns of a job, and what they tell together with those of earlier jobs."""
+    """The finished columns of a job, and what they reveal together with those of earlier jobs."""
     k = policy.min_support
     if n < k:
         raise Ruled(

@@ -28,7 +28,7 @@ def is_waiting(reason: str) -> bool:
 
 
 def kind_of(reason: str) -> str:
-    """Of a refusal: "rules" where a rule or a person refused, which are told alike; "policy" where
+    """Of a refusal: "rules" where a rule or a person refused, which sound the same; "policy" where
     the site says which setting does not allow it; "other" where something is broken."""
     if RULED in reason:
         return "rules"
