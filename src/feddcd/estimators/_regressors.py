@@ -107,10 +107,10 @@ class FederatedRidge(AbstractRegressor):
 class FederatedPoissonRegressor(AbstractRegressor):
     r"""The `PoissonRegressor` of scikit-learn, over sites and with a proof.
 
-    It minimises half the mean deviance with a penalty:
+    It minimises half the mean deviance and a penalty:
 
     $$
-    \tfrac12 \, \text{deviance} + \tfrac12 \, \text{alpha} \lVert w \rVert^2
+    \tfrac12 \, \text{mean deviance} + \tfrac12 \, \text{alpha} \lVert w \rVert^2
     $$
 
     Here alpha is already the penalty of a mean objective, so `l2` is another name for alpha. The
