@@ -33,7 +33,10 @@ HEAD = """# Command line
 
 Results go to standard output; notes and errors go to standard error. Progress is a bar in a
 terminal. If the output goes into a file or to another program, progress is lines on standard error
-in place of a bar.
+in place of a bar, about every ten seconds.
+
+In a terminal, tables and notes take its width. If a table of `glm` or `describe` is too wide, some
+of its columns stand below the others. The files of a command always have the full width.
 
 - `--quiet` prints only errors, and notes that a result is not proven or that a part of it is
   missing.

@@ -15,6 +15,7 @@ from ..report.tables import Group, terminal_table
 from ._bins import Quantile
 from ._describe_plan import QUARTILES, DescribePlan
 from ._description import DescribeResult, LevelSummary, NumberSummary, Section
+from ._layout import wrapped
 from ._printed import lacking
 from .protocol import APART
 
@@ -188,23 +189,25 @@ def pattern_rows(result: DescribeResult) -> tuple[list[str], list[list[str]]]:
     return ["missing together", "rows"], [[printable(name), count(n)] for name, n in pairs]
 
 
-def summary(result: DescribeResult) -> str:
+def summary(result: DescribeResult, limit: int | None = None) -> str:
+    """For a terminal with lines of `limit` letters, or as files have it."""
     where = f" at {plural(result.n_sites, 'site')}" if result.n_sites > 1 else ""
     spent = plural(result.n_exchanges, "exchange")
     of = plural(len(result.plan.names), "column")
     parts = [
-        f"{plural(result.n_rows, 'row')}{where}, {of}; {spent}",
-        _drawn(head(result, result.table), *groups(result, result.table)),
+        *wrapped([f"{plural(result.n_rows, 'row')}{where}, {of}; {spent}"], limit),
+        *_drawn(head(result, result.table), groups(result, result.table), limit),
     ]
     if len(result.patterns) > 1:
         names, rows = pattern_rows(result)
-        parts.append(_drawn(names, ("", rows)))
+        parts += _drawn(names, [("", rows)], limit)
     if result.sites is not None:
         parts.append("By site")
-        parts.append(_drawn(head(result, result.sites), *groups(result, result.sites)))
-        parts += [_by_in_place(result.site), ""] if result.site and not result.plan.by else []
+        parts += _drawn(head(result, result.sites), groups(result, result.sites), limit)
+        if result.site and not result.plan.by:
+            parts += [*wrapped([_by_in_place(result.site)], limit), ""]
     gone = map(printable, lacking(result.refused))
-    parts += [*gone, *notes(result), *([APART] if result.apart else [])]
+    parts += wrapped([*gone, *notes(result), *([APART] if result.apart else [])], limit)
     return "\n".join(line.rstrip() for line in "\n".join(parts).splitlines())
 
 
@@ -217,13 +220,32 @@ def _by_in_place(site: str) -> str:
     )
 
 
-def _drawn(names: list[str], *each: Group) -> str:
+def _drawn(names: list[str], each: list[Group], limit: int | None) -> list[str]:
+    """A table, or several ones below one another where `limit` letters do not hold all columns."""
+    most, end, parts = max(WIDTH, 22 * len(names)), 1, []
+    if limit is None:
+        return [_columns(names, each, range(1, len(names)), most)]
+    while end < len(names):
+        start, end = end, len(names)
+        while True:
+            made = _columns(names, each, range(start, end), most)
+            if end == start + 1 or max(map(len, made.splitlines())) <= limit:
+                break
+            end -= 1
+        fits = max(map(len, made.splitlines())) <= limit
+        parts.append(made if fits else _columns(names, each, range(start, end), limit))
+    return parts
+
+
+def _columns(names: list[str], each: list[Group], of: range, wide: int) -> str:
+    """The names of the rows, and some of the columns."""
     from rich.console import Console
 
+    some = lambda cells: [cells[0], *(cells[k] for k in of)]
+    table = terminal_table(some(names), *((title, list(map(some, rows))) for title, rows in each))
     file = io.StringIO()
-    wide = max(WIDTH, 22 * len(names))
-    Console(file=file, width=wide, color_system=None).print(terminal_table(names, *each))
-    return file.getvalue().rstrip("\n")
+    Console(file=file, width=wide, color_system=None).print(table)
+    return "\n".join(line.rstrip() for line in file.getvalue().rstrip("\n").split("\n"))
 
 
 def numbers(result: DescribeResult) -> pd.DataFrame:

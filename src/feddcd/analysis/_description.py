@@ -152,10 +152,11 @@ class DescribeResult(AbstractPrinted):
 
         return numbers(self)
 
-    def summary(self) -> str:
+    def summary(self, width: int | None = None) -> str:
+        """The table as text; `width` is the number of letters in a line of the terminal."""
         from ._describe_text import summary
 
-        return summary(self)
+        return summary(self, width)
 
     def printed(self) -> PrintedTable:
         from ._describe_text import groups, head, notes

@@ -6,6 +6,9 @@ from typing import Any
 
 import pandas as pd
 
+from .._text import printable
+from . import _layout as layout
+
 TITLES = {
     "wald_tests": "Wald test of each term",
     "lr_tests": "Likelihood-ratio test of each term, with a second fit without the term",
@@ -15,15 +18,22 @@ TITLES = {
 Tables = Mapping[str, pd.DataFrame]
 
 
-def lines(more: Tables) -> list[str]:
-    """As a summary prints them."""
-    return [line for name, table in more.items() for line in ("", TITLES[name], *_lines(table))]
+def lines(more: Tables, limit: int | None = None) -> list[str]:
+    """As a summary prints them, in lines of `limit` letters."""
+    made = []
+    for name, table in more.items():
+        made += ["", *layout.wrapped([TITLES[name]], limit), *_lines(table, limit)]
+    return made
 
 
-def _lines(table: pd.DataFrame) -> list[str]:
+def _lines(table: pd.DataFrame, limit: int | None) -> list[str]:
     head, *rows = cells(table)
     first = max(16, *(len(row[0]) for row in rows)) if rows else 16
     width = max(11, *(len(cell) + 2 for row in [head, *rows] for cell in row[1:]))
+    if limit is not None and first + width * (len(head) - 1) > limit:
+        names = [printable(row[0]) for row in rows]
+        parts = layout.block(names, head[1:], [row[1:] for row in rows], limit)
+        return [line for part in parts for line in part]
     show = lambda row: row[0].ljust(first) + "".join(f"{cell:>{width}}" for cell in row[1:])
     return [show(["", *head[1:]]), *map(show, rows)]
 

@@ -215,10 +215,11 @@ class TableResult(AbstractPrinted):
         """Variance inflation factors, generalised for terms of several columns."""
         return vif(self)
 
-    def summary(self) -> str:
+    def summary(self, width: int | None = None) -> str:
+        """The table as text; `width` is the number of letters in a line of the terminal."""
         from ._summary import summary
 
-        return summary(self)
+        return summary(self, width)
 
     def printed(self) -> PrintedTable:
         from .report import journal_table

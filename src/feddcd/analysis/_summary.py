@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from .._text import plural, printable, upper
 from ..data.capping import notes as cap_notes
 from . import _digits as digits
+from . import _layout as layout
 from . import _more
 from ._digits import Range, about, significant
 from ._measures import OVERDISPERSED
@@ -18,21 +19,20 @@ from ._robust import named, notes
 from .families import CHOICES
 from .protocol import APART
 
-WIDTH = 78
 FORMULA = "Formula: "
-CELL = 11
 
 
-def summary(result: TableResult) -> str:
-    half = WIDTH // 2 - 1
-    pairs = zip(_entered(result), _fit(result), strict=True)
-    head = [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in pairs]
-    title = "Federated generalised linear model".center(WIDTH)
+def summary(result: TableResult, limit: int | None = None) -> str:
+    """For a terminal with lines of `limit` letters, or as files have it."""
+    wide = layout.width(limit)
+    line, flow = "=" * wide, lambda lines: layout.wrapped(map(printable, lines), limit)
     asked = [f"{FORMULA}{result.formula}"] if result.formula else []
-    parts = [title, "=" * WIDTH, *asked, *head, *_linear(result), "=" * WIDTH, *_table(result), ""]
+    head = [*flow(asked), *layout.pairs(_entered(result), _fit(result), limit)]
+    title = "Federated generalised linear model".center(wide)
+    parts = [title, line, *head, *flow(_linear(result)), line, *_table(result, limit), ""]
     robust = notes(result.covariance, result.n_clusters)
-    more = [*_proof(result), *robust, *_more.lines(result.more)]
-    return "\n".join(map(printable, [*parts, *_notes(result), *more]))
+    parts += flow([*_notes(result), *_proof(result), *robust])
+    return "\n".join(map(printable, [*parts, *_more.lines(result.more, limit)]))
 
 
 def shown(result: TableResult, name: str, places: int = 6) -> str:
@@ -153,18 +153,13 @@ def _penalty(l2: Any) -> str:
     return "by coefficient"
 
 
-def _pair(pair: tuple[str, str], width: int) -> str:
-    name, value = pair
-    return f"{name}:{value:>{width - len(name) - 1}}"
-
-
-def _table(result: TableResult) -> list[str]:
-    names, by = [str(name) for name in result.table.index], result.statistic.name
-    first, rows, ends = max([16, *map(len, names)]), ranges(result), interval_ends(result.level)
+def _table(result: TableResult, limit: int | None) -> list[str]:
+    names = [printable(str(name)) for name in result.table.index]
+    rows, ends, by = ranges(result), interval_ends(result.level), result.statistic.name
     titles = ["coef", "std err", by, f"P>|{by}|", *ends]
-    parts = _block(names, first, titles, map(_cells, rows))
+    parts = _block(names, titles, map(_cells, rows), limit)
     if result.ratio:
-        parts += ["", *_block(names, first, [result.ratio, *ends], map(_ratios, rows))]
+        parts += ["", *_block(names, [result.ratio, *ends], map(_ratios, rows), limit)]
     return parts
 
 
@@ -173,13 +168,13 @@ def interval_ends(level: float) -> list[str]:
     return [f"[{low:g}", f"{1 - low:g}]"]
 
 
-def _block(names: list[str], first: int, titles: list[str], lines: Iterable) -> list[str]:
-    lines = [list(each) for each in lines]
-    width = max([CELL, *(len(cell) + 1 for cells in [titles, *lines] for cell in cells)])
-    line = lambda name, cells: f"{name:<{first}}" + "".join(f"{c:>{width}}" for c in cells)
-    head = line("", titles)
-    rows = [line(name, each) for name, each in zip(names, lines, strict=True)]
-    return [head, "-" * len(head), *rows, "=" * len(head)]
+def _block(
+    names: list[str], titles: list[str], lines: Iterable[list[str]], limit: int | None
+) -> list[str]:
+    made = []
+    for head, *rows in layout.block(names, titles, lines, limit, together=2):
+        made += [head, "-" * len(head), *rows, "=" * len(head)]
+    return made
 
 
 def _notes(result: TableResult) -> list[str]:

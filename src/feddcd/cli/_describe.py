@@ -28,7 +28,7 @@ from ..data.conform import conform, read_agreed
 from ..data.frames import Frame, check_used, composed
 from ._glm import Source, for_sites, usable
 from ._habits import found, tables_in
-from ._terminal import as_option, say, say_lines, warn
+from ._terminal import as_option, say, say_lines, warn, width
 
 QUARTILES = (0.25, 0.5, 0.75)
 
@@ -79,7 +79,7 @@ def describe_command(
             os.replace(path, end)
     found(folder=folder, files=written, **dict(tables_in(folder)))
     if not quiet:
-        say_lines(f"\n{result.summary()}\n")
+        say_lines(f"\n{result.summary(width())}\n")
     for path in written:
         say(str(path))
     if told := for_sites(source, plan):

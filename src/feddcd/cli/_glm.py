@@ -32,7 +32,7 @@ from ..data.libsvm import read_libsvm
 from ..formula import read_formula
 from ._glm_wishes import Wishes, extend, predictions
 from ._habits import as_json, found, tables_in
-from ._terminal import as_option, say, say_lines, slow_lines, warn
+from ._terminal import as_option, say, say_lines, slow_lines, warn, width
 
 PRETENDED = "(site)"
 
@@ -190,7 +190,7 @@ def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
         )
     choice = result.choice
     say(f"method: {choice.method} ({choice.reason})")
-    say_lines(f"\n{model.summary()}\n")
+    say_lines(f"\n{result.summary(width())}\n")
 
 
 def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> list[Path]:

@@ -1,6 +1,7 @@
 """The terminal: one console for results, one for notes; lines of text and bars of progress."""
 
 import shlex
+import textwrap
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -18,6 +19,7 @@ from .._text import printable, printable_lines
 
 console, errors = Console(), Console(stderr=True)
 _PLAIN: Any = {"soft_wrap": True, "highlight": False, "markup": False, "emoji": False}
+COMMAND = "feddcd "  # begins what people copy
 LINE_S = 10.0  # between two lines about a task, off a terminal
 OPTIONS = {
     "sample_weight": "weight",
@@ -95,10 +97,25 @@ def be_quiet(wanted: bool) -> None:
     console.quiet = errors.quiet = wanted
 
 
+def width() -> int | None:
+    """The letters in a line of the terminal; None where there is no terminal."""
+    return console.width if console.is_terminal else None
+
+
+def fitted(text: str, shown: Console) -> str:
+    """Broken between words where `shown` is a terminal. A path stays in one piece, and so does a
+    line with a command, to be copied."""
+    plain = printable(text)
+    if not shown.is_terminal or COMMAND in plain:
+        return plain
+    parts = textwrap.wrap(plain, shown.width, break_long_words=False, break_on_hyphens=False)
+    return "\n".join(parts)
+
+
 def say(text: str, style: str | None = None) -> None:
     """A line as it is: a [bracket] or a :word: in it is no markup, for names and reasons come from
-    other people, who may not move the cursor either; and a long path stays in one piece."""
-    console.print(printable(text), style=style, **_PLAIN)
+    other people, who may not move the cursor either."""
+    console.print(fitted(text, console), style=style, **_PLAIN)
 
 
 def say_lines(text: str) -> None:
@@ -108,14 +125,14 @@ def say_lines(text: str) -> None:
 
 def note(text: str) -> None:
     """A line on stderr, beside the result."""
-    errors.print(printable(text), style="dim", **_PLAIN)
+    errors.print(fitted(text, errors), style="dim", **_PLAIN)
 
 
 def warn(text: str, *, grave: bool = False) -> None:
     """A note on stderr, so that what a program reads from stdout stays clean. With --quiet only a
     grave one is printed: the result is not what was asked for."""
     shown = Console(stderr=True) if grave else errors
-    shown.print(printable(f"note: {text}"), style="yellow", **_PLAIN)
+    shown.print(fitted(f"note: {text}", shown), style="yellow", **_PLAIN)
 
 
 def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = False) -> Progress:
