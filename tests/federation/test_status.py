@@ -745,6 +745,54 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     assert "who has to confirm these words" in status_of(north)["next"]
 
 
+def test_a_site_that_cannot_connect_says_it_once(folder, monkeypatch):
+    """Its program ends every few seconds, for days if nobody mends the certificate."""
+    north, lines = folder / "north", []
+    link, ends = LinkState(north, "h:1"), ["a certificate", "a certificate", "a proxy"]
+
+    class Ending:
+        """Starts, begins to connect, and ends; the last one connects, and a person stops it."""
+
+        def __init__(self, record):
+            self.starts = 0
+            self.programs = {"supernode": types.SimpleNamespace(log=north / "supernode.log")}
+
+        def start(self, program):
+            link.tell("connecting")
+
+        def again(self, name):
+            self.starts += 1
+            link.tell("connecting" if self.starts < len(ends) else "connected")
+
+        def dead(self):
+            if self.starts == len(ends):
+                return []
+            self.programs["supernode"].log.write_text(f"ERROR: {ends[self.starts]}\n")
+            return ["supernode"]
+
+        def end(self):
+            pass
+
+    def sleep(seconds):
+        if lines[-1] == "connected to h:1":
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(_serving, "say", lines.append)
+    monkeypatch.setattr(_serving, "Group", Ending)
+    monkeypatch.setattr(_serving, "load_address", lambda path: "h:1")
+    monkeypatch.setattr(_serving.time, "sleep", sleep)
+    _serving.site_command(north)
+    link_lines = [line for line in lines if "connect" in line or "again" in line]
+    assert link_lines == [
+        "connecting with h:1",
+        "this site is not connected: a certificate",
+        "this site tries again every 10 s",
+        "this site is not connected: a proxy",
+        "this site tries again every 10 s",
+        "connected to h:1",
+    ]
+
+
 def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     """The study names the site and the next command; the others hear who left; the site itself,
     whose key is refused, asks and says who retired it."""

@@ -40,6 +40,7 @@ from ._terminal import say
 LISTENS = "the coordinator listens at"  # benchmarks/enrol.py waits for this
 WAITS_FOR_CONFIRM = "waits for confirm"
 RETIRED = "retired"  # or rejected
+ENDED = "its program ended"
 LOOK_S = 30.0  # between two looks at what is broken
 KNOWN_BEFORE = (
     "the coordinator knew this site before, and does not know it now. Perhaps the coordinator "
@@ -91,8 +92,7 @@ def site_command(path: Path) -> None:
                         if _says_retired(place.folder):
                             shown_state = RETIRED, ""
                             continue
-                        say(f"this site is not connected: {why}")
-                        say(f"this site tries again in {REST_S:g} s")
+                        shown_state = _show_ended(shown_state, why)
                     time.sleep(REST_S)
                     group.again(name)
                 if hangs(link_of(place.folder), longest):
@@ -163,7 +163,7 @@ def _show_link(
     if new:
         now = WAITS_FOR_CONFIRM, enrolment_words(folder)
     again = now in (("connecting", ""), ("down", ""))  # it asks again
-    if now == before or (before[0] == WAITS_FOR_CONFIRM and again):
+    if now == before or (before[0] in (WAITS_FOR_CONFIRM, ENDED) and again):
         return before
     if new:
         for line in _unconfirmed(folder, address, site):
@@ -181,6 +181,14 @@ def _show_link(
                 f"you: {' '.join(last)}"
             )
     return now
+
+
+def _show_ended(before: tuple[str, str], why: str) -> tuple[str, str]:
+    """Once for each reason, as the program ends again and again until a person has mended it."""
+    if before != (ENDED, why):
+        say(f"this site is not connected: {why}")
+        say(f"this site tries again every {REST_S:g} s")
+    return ENDED, why
 
 
 def _says_retired(folder: Path) -> bool:
