@@ -54,8 +54,8 @@ class CellCounts(NamedTuple):
 
 
 class Visible(NamedTuple):
-    """What may be known at all: groups that are hidden, and numbers by cells whose sums may be
-    asked for."""
+    """What may be known at all: groups that are hidden, and numbers by cells of which
+    somebody may ask the sums."""
 
     groups: np.ndarray
     open: np.ndarray
@@ -102,7 +102,7 @@ def _open(there: np.ndarray, groups: np.ndarray, least: int, parted: bool) -> np
 
 
 class Found(NamedTuple):
-    """What the exchanges after the first one told."""
+    """What the exchanges after the first one found."""
 
     mean: np.ndarray  # numbers by cells
     sd: np.ndarray
@@ -117,7 +117,7 @@ class Found(NamedTuple):
 
 @dataclass(frozen=True)
 class DescribeResult(AbstractPrinted):
-    """`sites` has one cell for each site, where all sites tell their own numbers."""
+    """`sites` has one cell for each site, if all sites send their own numbers."""
 
     plan: DescribePlan
     table: Section
@@ -126,7 +126,7 @@ class DescribeResult(AbstractPrinted):
     n_rows: int
     n_sites: int
     history: pd.DataFrame
-    careful: tuple[int, int] = (0, 0)  # sites that tell nothing of few rows; that changed some
+    careful: tuple[int, int] = (0, 0)  # sites that hide few rows; sites that changed some
     n_dropped: int = 0
     refused: Mapping[str, str] = field(default_factory=dict)
     apart: bool = False  # a coordinator read each site's answers
@@ -243,7 +243,7 @@ def _section(shape: Shape, told: CellTable, gone: Masks) -> Section:
         lines = np.array([line(counts, gone.levels[name], i) for i in range(len(each) + 1)])
         own = counts[:-1].sum(0)
         present = np.array([own.sum(), *own[cells]], float)
-        present[(present == 0) | np.isnan(lines[-1])] = np.nan  # a share would tell the missing
+        present[(present == 0) | np.isnan(lines[-1])] = np.nan  # a share would reveal the missing rows
         named, shares = tuple(map(label, each)), lines[:-1] / present
         levels.append(LevelSummary(name, named, lines[:-1], shares, lines[-1]))
     rows = np.array([known.n.sum(), *known.n[cells]], float)
@@ -251,7 +251,7 @@ def _section(shape: Shape, told: CellTable, gone: Masks) -> Section:
 
 
 def _of_sites(plan: DescribePlan, shape: Shape, found: Found) -> CellTable | None:
-    """Where every site tells its own numbers."""
+    """Where every site sends its own numbers."""
     p, own, counted = len(shape.numbers), found.own, sum(len(v) + 1 for v in shape.levels.values())
     if not own or any(x.size != 1 + 3 * p + counted for x in own.values()):
         return None
@@ -269,7 +269,7 @@ def _of_sites(plan: DescribePlan, shape: Shape, found: Found) -> CellTable | Non
 def _pattern_table(
     plan: DescribePlan, shape: Shape, known: CellCounts, gone: Masks, found: Found
 ) -> pd.DataFrame:
-    """Which columns are missing together. Patterns that are not shown are told as one."""
+    """Which columns are missing together. Patterns that are not shown count as one."""
     columns = [shape.names[i] for i in found.pattern]
     bits = np.flatnonzero(found.patterns > 0)
     members = (bits[:, None] >> np.arange(len(columns))) & 1 == 1

@@ -204,7 +204,7 @@ def _write(model: FederatedGLM, plan: RegressionPlan | None, folder: Path) -> li
 def _plan(
     model: FederatedGLM, roles: Roles, source: Source, book: Codebook | None, formula: str | None
 ) -> RegressionPlan | None:
-    """The model as sites are told; one without a formula is for one machine."""
+    """The model as sites get it; one without a formula is for one machine."""
     if formula is None:
         return None
     settings = dataclasses.replace(model.settings(), formula=formula)

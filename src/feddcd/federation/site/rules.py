@@ -189,7 +189,7 @@ def check_columns(
 
 
 def hides_cells(policy: Policy, mode: str) -> bool:
-    """Whether small cells may enter a sum over sites, which tells those of all together."""
+    """Whether small cells may enter a sum over sites, which shows only those of all together."""
     return mode == "sum" and policy.small_cells == "sum"
 
 
