@@ -243,7 +243,7 @@ def _section(shape: Shape, told: CellTable, gone: Masks) -> Section:
         lines = np.array([line(counts, gone.levels[name], i) for i in range(len(each) + 1)])
         own = counts[:-1].sum(0)
         present = np.array([own.sum(), *own[cells]], float)
-        present[(present == 0) | np.isnan(lines[-1])] = np.nan  # a share would reveal the missing rows
+        present[(present == 0) | np.isnan(lines[-1])] = np.nan  # a share would show the missing
         named, shares = tuple(map(label, each)), lines[:-1] / present
         levels.append(LevelSummary(name, named, lines[:-1], shares, lines[-1]))
     rows = np.array([known.n.sum(), *known.n[cells]], float)
