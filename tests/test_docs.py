@@ -15,6 +15,7 @@ import click
 import pytest
 import typer
 
+import apart
 import feddcd
 from docs_blocks import (
     DOCS,
@@ -59,6 +60,13 @@ HERE = {  # the commands of a page that run below, in this order
     ),
     "paper.md": ("feddcd theory",),
     "install.md": ("feddcd --",),
+    "rules.md": (
+        "feddcd federation approve SITE_DIR",
+        "feddcd federation pause ",
+        "feddcd federation outgoing ",
+        "feddcd federation withdraw ",
+        "feddcd federation deny ",
+    ),
 }
 ELSEWHERE = {  # and those that other tests run, as they stand
     "README.md": {
@@ -82,27 +90,17 @@ ELSEWHERE = {  # and those that other tests run, as they stand
             "feddcd federation verify ",
         ),
     },
+    **{page: {"test_pages.py": starts} for page, starts in apart.COMMANDS.items()},
 }
 INDEX = "asks the package index"
 HOURS = "takes hours; tests/test_paper*.py run the like"
+HOURS_RACE = "races for hours; tests/race run the like"
 NETWORK = "asks the publishers of data; tests/data/test_fetch.py asks a server of its own"
 MACHINES = "names machines, files and sites of an administrator"
 SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos plays, starts it"
-WORDS = "shows what may be written, with placeholders"
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs some sites"
 NOT_RUN = {  # what is printed and not run, and why
-    "rules.md": dict.fromkeys(
-        (
-            "feddcd federation approve SITE_DIR",
-            "feddcd federation approve SITE_DIR ID",
-            "feddcd federation deny SITE_DIR ID",
-            "feddcd federation pause SITE_DIR",
-            "feddcd federation outgoing SITE_DIR --log",
-            'feddcd federation withdraw SITE_DIR --why "one patient withdrew consent"',
-        ),
-        WORDS,
-    ),
     "README.md": {
         "make demo": f"takes a minute and {INDEX}",
         "make test": "runs this",
@@ -139,9 +137,8 @@ NOT_RUN = {  # what is printed and not run, and why
         "python benchmarks/paper.py --variant authors --seeds 10 --out DIR": HOURS,
         "feddcd reproduce all --variant authors --seeds 10 --out DIR": HOURS,
     },
-    "race.md": dict.fromkeys(PRINTED["race.md"], "races for minutes; tests/race run the like"),
+    "race.md": {"feddcd race --bits 8 --seeds 3 --behind 2.5 --tune --jobs 15": HOURS_RACE},
     "relatives.md": {"python benchmarks/relatives.py": "measures for minutes"},
-    "runs.md": dict.fromkeys(PRINTED["runs.md"], WORDS),
     "tutorial.md": {"feddcd federation up fed": MANY},
 }
 
@@ -167,7 +164,7 @@ def test_every_printed_command_is_run_or_has_a_reason():
 
 def commands(page: str) -> list[str]:
     lines = [line for line in PRINTED[page] if line.startswith(HERE[page])]
-    return [line for line in lines if line not in NOT_RUN[page]]
+    return [line for line in lines if line not in NOT_RUN.get(page, ())]
 
 
 FEW = " --rounds 2"
@@ -204,6 +201,34 @@ def test_the_commands_on_members_run(folder):
         run(line)
         shutil.rmtree(folder / "fed")
         shutil.copytree(folder / "begun", folder / "fed")
+
+
+def test_the_commands_of_a_person_at_a_site_run(folder):
+    """A careful site asks for names and levels first; one person approves, and one denies."""
+    write_patients(folder)
+    (folder / "job.toml").write_text('[glm]\nformula = "death ~ age + C(sex)"\n')
+    begin = "feddcd federation init fed --careful --job job.toml --data patients.csv"
+    run_line(DOCS / "rules.md", f"{begin} --group hospital", folder)
+    plan = folder / "fed" / "federation.toml"
+    short = "patience = 0.01\napproval_patience = 0.01"
+    plan.write_text(re.sub("^patience = .*$", short, plan.read_text(), flags=re.MULTILINE))
+    with pytest.raises(AssertionError, match=r"waited 0\.01 s for the answers of h0, h1, h2, h3"):
+        run_line(DOCS / "rules.md", "feddcd federation simulate fed", folder)
+    sites = folder / "fed" / "sites"
+    (waits,) = {path.stem[:8] for path in sites.glob("*/outgoing/*.json")}
+    said = []
+    for line in commands("rules.md"):
+        site = "fed/sites/h1" if " deny " in line else "fed/sites/h0"
+        filled = line.replace("SITE_DIR", site).replace(" ID", f" {waits}")
+        said.append(run_line(DOCS / "rules.md", filled, folder))
+    read, approved, denied, paused, log, withdrawn = said
+    assert "this site would send these levels of 'sex': 'f', 'm'" in read
+    assert f"{waits} (a question for names and levels of columns" in approved
+    assert "is approved" in approved
+    assert "is denied" in denied
+    assert "this site is paused" in paused
+    assert re.findall("WAITS|APPROVED|DENIED|PAUSED", log) == ["WAITS", "APPROVED", "PAUSED"]
+    assert "closed 0 sets of rows" in withdrawn
 
 
 def test_the_commands_that_check_an_installation_run(folder):
@@ -254,32 +279,10 @@ def test_the_commands_on_theory_run(folder):
     assert "FedDCD" in run_line(DOCS / "paper.md", line, folder)
 
 
-# how many blocks of a page run here: tests/runs/test_own.py has the like of all of them, and
-# tests/analysis/test_regress.py of sites that refuse, wait and leave
-FIRST = {"own": 0, "tutorial": 5}
-
-
 @pytest.fixture
 def words_only(monkeypatch):
     """Reports without their pictures: tests/report draws those."""
     monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])
-
-
-@pytest.mark.usefixtures("words_only")
-@pytest.mark.parametrize(
-    "page", [page for page in RUNNABLE if FIRST.get(page.stem) != 0], ids=lambda page: page.stem
-)
-def test_the_code_of_a_page_runs(page, folder, tmp_path, monkeypatch):
-    monkeypatch.setenv("FEDDCD_CACHE", str(tmp_path / "cache"))
-    if "statsmodels" in page.read_text():
-        pytest.importorskip("statsmodels")
-    run_page(page, folder, FIRST.get(page.stem))
-
-
-@pytest.mark.chaos
-@pytest.mark.parametrize("name", FIRST)
-def test_all_code_of_a_long_page_runs(name, folder):
-    run_page(DOCS / f"{name}.md", folder)
 
 
 @pytest.mark.parametrize("rounds", sliced([2, 40], {2}))

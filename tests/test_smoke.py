@@ -15,8 +15,8 @@ import numpy as np
 import pandas
 import pytest
 
+import apart
 from docs_blocks import ROOT, write_patients
-from feddcd._extras import EXTRAS
 
 pytestmark = pytest.mark.smoke
 README = (ROOT / "README.md").read_text()
@@ -69,11 +69,7 @@ class Shell:
     def hide(self, libraries: Iterable[str]) -> None:
         """As if these were not installed."""
         start = self.folder.parent / "start"
-        start.mkdir()
-        code = f"import sys\nsys.modules.update(dict.fromkeys({list(libraries)}))\n"
-        (start / "sitecustomize.py").write_text(code)
-        paths = filter(None, (str(start), self.how["env"].get("PYTHONPATH")))
-        self.how["env"] |= {"PYTHONPATH": os.pathsep.join(paths)}
+        self.how["env"] = apart.without(libraries, start, self.how["env"])
 
     def python(self, code: str) -> str:
         (self.folder / "script.py").write_text(code)
@@ -108,7 +104,7 @@ def test_a_table_and_its_federation_need_no_extra(shell):
     """The README's commands as they stand: over sites the table is that of one process. They run
     with nothing but what `pip install feddcd` brings; what lacks is named by its extra."""
     write_patients(shell.folder)
-    shell.hide(EXTRAS)
+    shell.hide(apart.hidden())
     printed = lambda start: re.findall(rf"^ {{4}}(feddcd {start} .*)$", README, re.MULTILINE)
     for start in ("glm", *(f"federation {c}" for c in FEDERATION)):
         (line,) = printed(start)
