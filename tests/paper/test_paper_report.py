@@ -1,6 +1,7 @@
 """The paper's tables and figures as files and as a page, from made-up rows and curves."""
 
 import csv
+import datetime
 import io
 import json
 import math
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from feddcd._origin import with_origin
 from feddcd.paper import report as paper
 from feddcd.paper._figures import BAND, BELOW, CROSS, DOTTED, spread
 from feddcd.report.methods import look
@@ -304,3 +306,12 @@ def test_page_without_authors_other_data_or_any_row(tmp_path):
 def test_a_figure_needs_a_panel():
     with pytest.raises(ValueError, match="no panel to draw"):
         paper.paper_figure([])
+
+
+def test_the_page_ends_with_its_date_command_and_problems(tmp_path):
+    with with_origin(command="feddcd reproduce all"):
+        made = page(tmp_path, figures={}).rpartition("<footer>")[2]
+    assert f"Made on {datetime.date.today():%Y-%m-%d} by feddcd " in made
+    assert "Command: <code>feddcd reproduce all</code>" in made
+    problems = dict.fromkeys(row["problem"] for row in [*TABLE2, *TABLE3])
+    assert f"Data: <code>{', '.join(problems)}</code>" in made
