@@ -17,7 +17,7 @@ from feddcd.algorithms import ALGORITHMS, AbstractStateless
 from feddcd.data.federate import federate
 from feddcd.durable.ledger import Ledger
 from feddcd.durable.site import ClientFile
-from feddcd.federation.coordinator import nodes
+from feddcd.federation.coordinator import _rounds, nodes
 from feddcd.federation.coordinator.inspect import inspect, verify
 from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.init import add_site
@@ -138,6 +138,22 @@ def simulated(home: FederationFolder) -> tuple[np.ndarray, np.ndarray]:
             state = state._replace(t=t)
             state, said = step(now, state)
         return np.asarray(algorithm.model(state.server)), np.asarray(said.dual_residual)
+
+
+def test_a_site_that_never_answers_is_named_once_and_not_in_every_round(tmp_path, monkeypatch):
+    """It is asked again and again; the next line about it comes half a minute later."""
+    monkeypatch.setattr(_rounds, "MOST_ROUNDS_OUT", 1)
+    home = make(tmp_path / "f", data=wine(), rounds=8, patience=0.01, **RIDGE)
+    lost, asked = places(home)[0].client, []
+
+    def fault(site, kind):
+        if site == lost and kind == "task":
+            asked.append(kind)
+            return "answer"
+
+    train(home, LocalNetwork(places(home), fault))
+    assert len(asked) > 2
+    assert [event["site"] for event in events(home, "silent")] == [lost]
 
 
 @pytest.mark.parametrize("algorithm", sliced(["feddcd", "pointsaga", "fedqn"], {"feddcd"}))

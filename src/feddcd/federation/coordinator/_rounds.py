@@ -30,6 +30,7 @@ from ..training_wire import Ask, CertificatePart, Closing
 from ..wire import Envelope
 from ._checks import reason_of
 from ._proof_checks import check_proof, check_score
+from ._silence import Silences
 from .nodes import Nodes
 
 MOST_ROUNDS_OUT = 8
@@ -55,6 +56,7 @@ class Rounds:
         self._usual = usual_bytes(learner.like.value)
         self.config: Config = folder.config()
         self._guard = Guard(self.like.value, self.config.largest)
+        self._silences = Silences(folder)
         self._refused: dict[str, str] = {}  # noted once each, not in every round
         self._out: dict[str, int] = {}  # sites at rest, until this round
         self._misses: dict[str, int] = {}
@@ -136,10 +138,11 @@ class Rounds:
         """An answer put to use, or the reason why not; who did not answer is greeted again."""
         try:
             if envelope is None:
-                self.folder.note("silent", site=client)
+                self._silences.note(client)
                 self.nodes.lost(client)
                 self._rest(client)
                 return
+            self._silences.ended(client)
             if envelope.kind == "refusal":
                 raise Refused(_read(client, wire.read_refusal, envelope).reason)
             if envelope.kind != kind:
