@@ -505,7 +505,10 @@ def test_the_same_rows_with_other_sites_need_a_person(tmp_path):
     words = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert (
         "NOTE: an earlier job summed the same rows with other sites; only one of the two jobs "
-        "has these sites: ['east', 'west']"
+        "has these sites: ['east', 'west'].\n"
+        "    With the sums of both jobs, the coordinator and everyone at the sites of both jobs "
+        "can calculate by how much the sums of east and west differ.\n"
+        "    Deny this job, unless east and west agreed to reveal this."
     ) in words
 
 
@@ -521,11 +524,16 @@ def test_a_patient_who_withdraws_consent(tmp_path):
         site.ask("crp ~ age")
     assert site.log()[-1]["rule"] == "sets"
     command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
-    assert "feddcd closed 1 set of rows" in CliRunner().invoke(app, command).output
+    said = " ".join(CliRunner().invoke(app, command).output.split())
+    assert "feddcd closed 1 set of rows" in said
+    assert "can calculate the sums of the removed rows alone" in said
+    assert "at least 5 other rows of the data file have changed as well" in said
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
-    assert "from before a withdrawal of consent, differ by fewer than" in told
+    assert "from before a withdrawal of consent, differ by fewer than 5 rows" in told
+    assert "can calculate the sums of these rows alone" in told
+    assert "until at least 5 other rows have changed as well" in told
     done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
     assert done.exit_code == 0
     assert site.ask("crp ~ age")["moments.n"] == 399

@@ -25,7 +25,7 @@ from ..federation.site.approval import (
 )
 from ..federation.site.ended import ended_studies
 from ..federation.site.log import append, read_log, verify_log
-from ..federation.site.log_words import IN_VAIN, block_lines, told
+from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
@@ -78,7 +78,13 @@ def _words(folder: Path, id: str) -> list[str]:
 
 
 def deny_command(folder: Path, ids: list[str]) -> None:
+    shown = [line for id in ids for line in _words(folder, id)]
     _decide(folder, ids, deny, "is denied; to change your decision, approve it")
+    if any(AFTER_DENIAL in line for line in shown):
+        say(
+            "call the other sites before they approve a job without this site: this site answered "
+            "an earlier job, and both jobs together reveal the sums of this site alone"
+        )
 
 
 def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outcome: str) -> None:
@@ -120,7 +126,7 @@ def withdraw_command(folder: Path, why: str) -> None:
         raise SpecError(
             "give the reason in a few words, for the log: --why 'one patient withdrew consent'"
         )
-    place = load_place(folder)
+    place, k = load_place(folder), load_policy(folder / FILE).min_support
     count = Memory(place.folder, place.data).retire()
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
@@ -130,10 +136,22 @@ def withdraw_command(folder: Path, why: str) -> None:
     )
     say("Now remove the rows from the data file, if they are still there.")
     say(
+        "WARNING: for this change, rule 7 (sets of rows) is now off. If the sites repeat an "
+        "earlier job without the removed rows, everyone with the sums of both jobs can calculate "
+        "the sums of the removed rows alone. The sums of a single row are its values."
+    )
+    say(
+        f"So do not approve a repeat of an earlier job before at least {max(k, 1)} other rows of "
+        "the data file have changed as well."
+    )
+    say(
         "The coordinator cannot repeat a job with the same plan: it has to change the plan first, "
         "for example max_exchanges."
     )
-    say("Each job then waits for a person at this site, who reads that few rows changed.")
+    say(
+        "Each job then waits for a person at this site, who reads that few rows changed. A repeat "
+        "waits a second time, because this site answered the same job before."
+    )
 
 
 def show_waiting(folder: Path) -> None:

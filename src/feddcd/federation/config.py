@@ -43,6 +43,7 @@ class Config:
     classes: tuple[str, ...] | tuple[float, ...] | None = None
     answers: str = ""  # of training: sum or each; without a word, each
     share: str = "nobody"  # or cohort: the sites of a table get it, too
+    repeat_without: bool = False  # a finished table may be made again without one of its sites
     purpose: str = ""  # what it is for, as people at the sites read it
     plan: Any = None  # of an analysis, as [glm] or [describe] has it, instead of training
 

@@ -23,6 +23,7 @@ NONCE = 32  # bytes
 MODES = ("sum", "each")
 MOST_BYTES = 2**24
 SHORT = 8  # letters of a digest that people read
+HOW = ("tol", "max_exchanges", "level", "latency", "bandwidth")  # of a plan: not what it asks
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,11 @@ class Job:
     def short(self) -> str:
         """The name by which people know it, at the sites and at the coordinator."""
         return self.digest.hex()[:SHORT]
+
+    @property
+    def asked(self) -> dict[str, Any]:
+        """The plan without what changes only how accurate the table is, or how fast."""
+        return {name: value for name, value in self.plan.items() if name not in HOW}
 
     def to_json(self) -> bytes:
         return canonical(asdict(self))

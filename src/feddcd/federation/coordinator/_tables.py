@@ -49,6 +49,7 @@ from ._ending import (
 from ._hearing import Hearing
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, odd_spelling, odd_words, read_columns
+from ._repeats import check_repeat
 from ._rosters import settle_roster
 from ._sharing import share
 from .nodes import Nodes, greet, unanswered
@@ -125,6 +126,8 @@ class AnalysisRun:
         return "sum"
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
+        if not self.config.repeat_without:
+            check_repeat(self.folder, self.plan, cohort.sites, self.refused)
         run = begin(self.folder, self.plan, cohort, self._ask_all, self.patience)
         sites, gone = list(run.job.cohort), sorted(self.refused)
         self.folder.note("job", job=run.job.short, sites=sites, without=gone)

@@ -12,6 +12,7 @@ from ...analysis.registry import AskedJob, changes, joint, steep
 from ...sums.job import Job
 from ._columns import FEW, REMEDY, dominated, entry_of, held_by_few
 from ._job_file import JobFile
+from ._words import notes
 from .approval import ID_LENGTH, NOBODY, Asker, require
 from .policy import Policy, Ruled
 
@@ -64,10 +65,12 @@ def check_joint(
         raise Ruled("cells", f"{what}; {REMEDY}")
 
 
-def once(policy: Policy, job: Job, file: JobFile, asked: Asker = NOBODY) -> None:
+def once(
+    policy: Policy, job: Job, file: JobFile, asked: Asker = NOBODY, doubts: Sequence[str] = ()
+) -> None:
     """A job that was answered before waits for a person, under whatever new name it comes: with
     other sums it would ask other questions about the same rows. So does one of which that cannot
-    be known, as a file of an older job is damaged."""
+    be known, as a file of an older job is damaged. `doubts` are what both jobs reveal together."""
     if policy.min_support < 2:
         return
     same, doubtful = file.twins(job)
@@ -76,7 +79,7 @@ def once(policy: Policy, job: Job, file: JobFile, asked: Asker = NOBODY) -> None
     what, lines = (AGAIN, _again(job)) if same else (DOUBT, _doubt(job, file, doubtful))
     text = job.digest + file.id.encode() + b"".join(map(str.encode, () if same else doubtful))
     id = hashlib.sha256(text).hexdigest()[:ID_LENGTH]
-    entry = {"job": job.digest.hex(), "shown": lines}
+    entry = {"job": job.digest.hex(), "shown": lines + notes(doubts)}
     require(file.site, id, what, entry, file.disk, asked=asked)
 
 

@@ -17,6 +17,7 @@ from ._earlier import earlier_jobs, groups_before, keep_question
 from ._job_file import JobFile
 from ._overlaps import as_told
 from ._own_table import table_of
+from ._sets import told_by_both
 from ._tables import facts_of, judged_rows, memory_of, rows_of
 from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts, hides_cells
@@ -57,7 +58,9 @@ class JobRules:
         return as_told(self._policy, rows, self._analysis)
 
     def once(self, job: Job, file: JobFile) -> None:
-        once(self._policy, job, file, self._release.asked)
+        k, own = self._policy.min_support, self._memory.jobs()[self._facts.job]["set"]
+        doubts = told_by_both(k, self._facts, own, self._memory) if k > 1 else []
+        once(self._policy, job, file, self._release.asked, doubts)
 
     def before(self, file: JobFile, number: int, rows: SiteRows) -> SiteRows:
         """With the questions that were answered before this one, where the columns were those of

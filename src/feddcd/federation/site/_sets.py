@@ -1,12 +1,16 @@
 """Sets of rows of several jobs: what their sums reveal together."""
 
 import math
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
-from ..._text import plural
+from ..._text import plural, sentence_list
+from .log_words import AFTER_DENIAL
 from .memory import Memory, difference, smallest_atom
 from .policy import Policy, Ruled
+
+BOTH = "With the sums of both jobs, the coordinator and everyone at the sites of both jobs"
 
 
 def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memory: Memory) -> None:
@@ -37,23 +41,62 @@ def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
     """What only a person can judge, whatever `approve` says."""
     if id is None or k < 2:
         return []
-    found, own, retired = _other_file(facts, memory), memory.rows_of(id), memory.retired()
+    return [*_other_file(facts, memory), *told_by_both(k, facts, id, memory)]
+
+
+def told_by_both(k: int, facts: Any, id: str, memory: Memory) -> list[str]:
+    """What the sums of this job and of an earlier job reveal together, of a site or of few rows."""
+    found, own, retired = [], memory.rows_of(id), memory.retired()
     for job, known in memory.jobs().items():
         if job == facts.job or not known["set"]:
             continue
         if known["set"] == id and set(known["cohort"]) != set(facts.sites):
-            other = sorted(set(known["cohort"]) ^ set(facts.sites))
-            found.append(
-                "an earlier job summed the same rows with other sites; only one of the two jobs "
-                f"has these sites: {other}"
-            )
+            found.append(_of_sites(known["cohort"], facts.sites, bool(known["questions"])))
         elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
-            told = (
-                "this job and an earlier job, from before a withdrawal of consent, differ by fewer "
-                f"than {k} rows"
-            )
-            found.append(f"{told}; a person with both results may learn about these rows")
+            found.append(_of_withdrawn(k))
     return list(dict.fromkeys(found))
+
+
+def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
+    gone, new = sorted({*before} - {*now}), sorted({*now} - {*before})
+    told = (
+        "an earlier job summed the same rows with other sites; only one of the two jobs has these "
+        f"sites: {sorted([*gone, *new])}"
+    )
+    if not answered:
+        return f"{told}. This site sent at most its number of rows for the earlier job."
+    alone = "alone" if len(gone + new) == 1 else "together, without the other sites"
+    what = f"the sums of {sentence_list(gone or new)} {alone}"
+    if gone and new:
+        what = f"by how much the sums of {sentence_list(gone)} and {sentence_list(new)} differ"
+    return (
+        f"{told}.\n{BOTH} can calculate {what}.\n"
+        f"Deny this job, unless {sentence_list([*gone, *new])} agreed to reveal this."
+    )
+
+
+def _of_withdrawn(k: int) -> str:
+    return (
+        "this job and an earlier job, from before a withdrawal of consent, differ by fewer than "
+        f"{k} rows.\n{BOTH} can calculate the sums of these rows alone. The sums of a single row "
+        f"are its values.\nDeny this job until at least {k} other rows have changed as well."
+    )
+
+
+def if_denied(facts: Any, memory: Memory) -> list[str]:
+    """What a denial can reveal, after a job with this site on rows of the same file: the others
+    may then run this one without it."""
+    jobs = memory.jobs()
+    own = jobs.get(facts.job, {}).get("set")  # None where a rule refused
+    before = [job for id, job in jobs.items() if id != facts.job and job["questions"]]
+    if facts.mode != "sum" or not any(job["set"] == own or own is None for job in before):
+        return []
+    return [
+        f"  {AFTER_DENIAL} {'on the same rows' if own else 'on this data file'}. If the other "
+        "sites now run this job without this site,",
+        "    they and the coordinator can calculate the sums of this site alone. "
+        "Before you deny, ask the other sites to deny this job, too.",
+    ]
 
 
 def _other_file(facts: Any, memory: Memory) -> list[str]:

@@ -39,6 +39,7 @@ from ._own_table import (
 )
 from ._rare import Numbers, check_rare, numbers_of, warnings
 from ._roles import own_codebook
+from ._sets import if_denied
 from ._whose import question_of
 from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
 from .approval import ID_LENGTH, Asker, asks_first, held, require
@@ -188,6 +189,7 @@ def judged_rows(
 
     def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
         declared = _plan_words(source, plan, entering)
+        declared += if_denied(facts, memory)
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites) + declared + against(found)
         rows, doubts = found

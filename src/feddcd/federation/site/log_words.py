@@ -26,6 +26,7 @@ DIGESTS = (
 )
 UNTOLD = "This reason stays at this site"
 IN_VAIN = "even if you approve, the rules of this site refuse this"  # to who decides
+AFTER_DENIAL = "if you deny: this site answered an earlier job"
 
 
 def told(entry: Mapping[str, Any]) -> str:

@@ -1,0 +1,54 @@
+"""A table that is made again without one of its sites: both sums together reveal those of the site.
+
+Everybody at the other sites has the sums of both jobs, and so has the coordinator. So no such job
+begins by itself, whether the site refused, was retired or is away.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from ..._text import sentence_list
+from ...sums.job import Job
+from ..about import ALONE
+from ..folder import FederationFolder
+from ._ending import too_few
+from ._masked import PROOF, JobFolder
+
+ELSEWHERE = ("analysis", "answers", "go_on_without")  # of a plan: not what it asks of the rows
+OPTION = (
+    "If everyone at these sites agreed to reveal this, write repeat_without = true at the top of "
+    "the job file (for a table without a study: of federation.toml)."
+)
+
+
+class Finished(NamedTuple):
+    study: str
+    job: Job
+
+
+def check_repeat(
+    folder: FederationFolder, plan: Any, sites: Collection[str], refused: Mapping[str, str]
+) -> None:
+    """Raises where a finished job with the same plan had more sites than this one."""
+    for study, job in _finished(folder):
+        gone = sorted(set(job.cohort) - set(sites))
+        if gone and _asked(job) == _asked(Job(plan.to_dict(), {}, "", "", "", (), "")):
+            names = sentence_list(gone)
+            told = (
+                f"study {study} has a table with the same plan and with {names}. With the sums of "
+                "both tables, the coordinator and everyone at the other sites can calculate the "
+                f"sums of {names} alone"
+            )
+            raise too_few(told, {site: refused[site] for site in gone if site in refused}, OPTION)
+
+
+def _finished(folder: FederationFolder) -> Iterator[Finished]:
+    for study in ("", *folder.studies()):
+        home = folder.of_study(study)
+        for path in sorted((home.results / "jobs").glob(f"*/{PROOF}")):
+            if (job := JobFolder(home, path.parent.name).job()) is not None:
+                yield Finished(study or ALONE, job)
+
+
+def _asked(job: Job) -> dict[str, Any]:
+    return {name: value for name, value in job.asked.items() if name not in ELSEWHERE}

@@ -1,0 +1,207 @@
+"""A job that is run again without a site, or without a row: what both jobs reveal together, and who
+is told before it."""
+
+import dataclasses
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from disks import in_memory
+from feddcd import _files as files
+from feddcd._errors import DataError, Stalled
+from feddcd.analysis._describe_plan import DescribePlan
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.cli.app import app
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.folder import load_place
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.studies import want
+from feddcd.federation.site.approval import approve, deny, waiting, words_of
+from feddcd.federation.site.memory import Memory
+from feddcd.sums.proof import JobProof
+from local_network import LocalNetwork, events
+
+SITES = ("east", "north", "south", "west")
+OTHERS = SITES[:3]
+PLAN = RegressionPlan("y ~ age", "gaussian")
+OTHER = "patience = 0.05\n[glm]\nformula = 'y ~ I(age^2)'\nfamily = 'gaussian'\n"
+CAREFUL = 'approve = "{}"\ncomplete = true\n'
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch):
+    monkeypatch.setattr(tables, "PAUSE_S", 0.01)
+    monkeypatch.setattr(files, "_flush", lambda handle: None)
+
+
+@pytest.fixture
+def tmp_path():
+    with in_memory() as folder:
+        yield folder
+
+
+def rows_of(site):
+    rng = np.random.default_rng(SITES.index(site))
+    d = pd.DataFrame({"age": rng.normal(60, 10, 80).round(1)})
+    return d.assign(y=(0.1 * d.age + rng.normal(size=80)).round(2))
+
+
+def made(folder, plan=PLAN, approval=""):
+    config = Config("test", plan=plan, patience=0.05, fewest=3)
+    home = create(folder / "fed", list(SITES), config, data={s: rows_of(s) for s in SITES})
+    for site in SITES if approval else ():
+        (home.site(site) / "policy.toml").write_text(CAREFUL.format(approval))
+    return home
+
+
+def run(home):
+    network = LocalNetwork([load_place(home.site(site)) for site in home.invited()])
+    coordinate(network, {"folder": str(home.path), "study": home.study}, lambda event: None)
+
+
+def again(home, plan=PLAN, more=""):
+    """A study with this plan."""
+    text = dataclasses.replace(home.config(), plan=plan).to_toml()
+    part = text[text.index("\n[") :]
+    return want(home, "again", f"patience = 0.05\nfewest = 3\n{more}{part}")
+
+
+def refuse(home, site="west"):
+    (home.site(site) / "policy.toml").write_text("columns = ['y']\ncomplete = true\n")
+
+
+@pytest.mark.parametrize(
+    "plan", [PLAN, DescribePlan(["age"], quantiles="none")], ids=["glm", "describe"]
+)
+@pytest.mark.parametrize("how", ["refuses", "retired"])
+def test_a_finished_job_is_not_repeated_without_a_site_by_itself(tmp_path, plan, how):
+    home = made(tmp_path, plan)
+    run(home)
+    home.key("west").unlink() if how == "retired" else refuse(home)
+    closer = dataclasses.replace(plan, tol=1e-9) if plan is PLAN else plan
+    study = again(home, closer)
+    with pytest.raises(DataError) as found:
+        run(study)
+    said = str(found.value)
+    assert "study federation has a table with the same plan and with west." in said
+    assert "can calculate the sums of west alone" in said
+    assert ("Refused: west" in said) == (how == "refuses")
+    assert "write repeat_without = true at the top of the job file" in said
+    assert not events(study, "exchange")
+    assert not list((study.results / "jobs").glob("*/0000*")), "nobody was asked for a number"
+    study.save(study.results / "study.toml", again_text(study).encode())
+    run(study)
+    [ended] = events(study, "finished")
+    assert ended["sites"] == list(OTHERS)
+
+
+def again_text(study):
+    return "repeat_without = true\n" + (study.results / "study.toml").read_text()
+
+
+def test_another_plan_and_more_sites_are_not_held_up(tmp_path):
+    home = made(tmp_path)
+    refuse(home)
+    run(home)
+    (home.site("west") / "policy.toml").write_text((home.site("east") / "policy.toml").read_text())
+    run(study := again(home))
+    assert events(study, "finished")[0]["sites"] == list(SITES)
+    refuse(home)
+    run(third := want(home, "third", OTHER))
+    assert events(third, "finished")[0]["sites"] == list(OTHERS)
+
+
+def test_the_sums_of_two_jobs_are_those_of_the_site_between_them(tmp_path):
+    """What the warnings say is so: any other site has these sums, in its own folder."""
+    home = made(tmp_path)
+    run(home)
+    refuse(home)
+    run(study := again(home, more="repeat_without = true\n"))
+    one, two = (JobProof.read(each.results / "proof") for each in (home, study))
+    alone = one.sums(0)["n"] - two.sums(0)["n"]
+    assert alone == len(rows_of("west"))
+    name = next(name for name in one.sums(1) if name.endswith("x") and one.sums(1)[name].ndim == 1)
+    kept = [list(home.site(site).glob("jobs/*/0001.sums")) for site in ("east", "west")]
+    assert [len(each) for each in kept] == [2, 1]
+    told = np.ravel(one.sums(1)[name] - two.sums(1)[name])
+    assert np.isclose(told, rows_of("west").age.sum()).any()
+
+
+def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
+    home = made(tmp_path, approval="none")
+    run(home)
+    refuse(home)
+    study = again(home, more="repeat_without = true\n")
+    with pytest.raises(Stalled):
+        run(study)
+    for site in OTHERS:
+        (id,) = waiting(home.site(site))
+        words = "\n".join(words_of(home.site(site), id))
+        assert (
+            "NOTE: an earlier job summed the same rows with other sites; only one of the two jobs "
+            "has these sites: ['west'].\n"
+            "    With the sums of both jobs, the coordinator and everyone at the sites of both "
+            "jobs can calculate the sums of west alone.\n"
+            "    Deny this job, unless west agreed to reveal this."
+        ) in words
+
+
+def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
+    """A site denies the first job of all: the others hear that nothing left for it."""
+    home = made(tmp_path, approval="none")
+    (home.site("west") / "policy.toml").write_text(CAREFUL.format("job"))
+    with pytest.raises(Stalled):
+        run(home)
+    (id,) = waiting(home.site("west"))
+    assert "if you deny" not in "\n".join(words_of(home.site("west"), id))
+    deny(home.site("west"), id)
+    with pytest.raises(Stalled):
+        run(home)
+    (id,) = waiting(home.site("east"))
+    words = "\n".join(words_of(home.site("east"), id))
+    assert "This site sent at most its number of rows for the earlier job." in words
+    assert "can calculate" not in words
+
+
+@pytest.mark.parametrize("refused", [False, True], ids=["allowed", "refused by a rule"])
+def test_who_may_deny_a_repeat_reads_what_this_can_reveal(tmp_path, refused):
+    home = made(tmp_path, approval="none")
+    run(home)
+    west = home.site("west")
+    (west / "policy.toml").write_text(CAREFUL.format("job"))
+    with pytest.raises(Stalled):
+        run(again(home, RegressionPlan("y ~ I(age^2)" if refused else "age ~ y", "gaussian")))
+    (id,) = waiting(west)
+    words = " ".join("\n".join(words_of(west, id)).split())
+    where = "on this data file" if refused else "on the same rows"
+    assert ("NOTE: even if you approve" in words) == refused
+    assert f"if you deny: this site answered an earlier job {where}." in words
+    assert "they and the coordinator can calculate the sums of this site alone" in words
+    said = CliRunner().invoke(app, ["federation", "deny", str(west), id]).output
+    assert "both jobs together reveal the sums of this site alone" in " ".join(said.split())
+
+
+def test_both_approvals_after_a_withdrawal_say_what_it_reveals(tmp_path):
+    """The repeat waits as a job on changed rows, and then as a job that was answered before."""
+    home = made(tmp_path, approval="none")
+    run(home)
+    place = load_place(home.site("north"))
+    rows_of("north").drop(index=[7]).to_csv(place.data, index=False)
+    Memory(place.folder, place.data).retire()
+    study, texts = again(home, dataclasses.replace(PLAN, max_exchanges=40)), []
+    while len(texts) < 2:
+        with pytest.raises(Stalled):
+            run(study)
+        for site in SITES:
+            for id in waiting(home.site(site)):
+                texts += ["\n".join(words_of(place.folder, id))] if site == "north" else []
+                approve(home.site(site), id)
+    assert "A job asks for sums" in texts[0]
+    assert "This site answered the same job before." in texts[1]
+    for text in texts:
+        assert "differ by fewer than 5 rows" in text
+        assert "can calculate the sums of these rows alone" in text
