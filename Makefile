@@ -61,6 +61,7 @@ release:  ## source and wheel in dist/, and a bill of materials of what a site i
 	@$(RELEASE)/pip --disable-pip-version-check install --quiet build==1.6.1 cyclonedx-bom==7.5.0 twine==7.0.0
 	@$(RELEASE)/python -m build --outdir dist .
 	@$(RELEASE)/cyclonedx-py requirements requirements-site.lock --output-reproducible --of JSON -o dist/feddcd-site.cdx.json
+	@$(RELEASE)/python tools/materials.py dist
 	@$(RELEASE)/twine check --strict dist/*.whl dist/*.tar.gz
 
 clean:  ## remove the environment and what the demo wrote

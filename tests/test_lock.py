@@ -39,7 +39,7 @@ def test_the_locks_are_of_the_pinned_versions():
 
 
 def test_a_demo_needs_no_more_than_trainings():
-    """The first command of a stranger: tests, pages and Flower need four times the disk."""
+    """The first command of a stranger: tests, pages and Flower need another gigabyte."""
     pins = PIN.finditer((ROOT / "requirements-train.lock").read_text())
     names = {pin[1].partition("==")[0] for pin in pins}
     assert names >= {"jax", "scikit-learn", "matplotlib", "numpy", "setuptools"}
