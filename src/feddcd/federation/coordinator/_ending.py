@@ -29,7 +29,11 @@ EACH = (
     "'each' in policy.toml)."
 )
 BEGUN = "a site refused after the first answers, so the other sites cannot finish this job"
-GO_ON = "With go_on_without = true in the plan, the other sites begin a new job without that site."
+GO_ON = (
+    "With go_on_without = true in the plan, the other sites begin a new job without that site. From "
+    "the sums of both jobs, the coordinator and everyone at the other sites can calculate the sums "
+    "of that site alone."
+)
 
 SKEWED = (
     "A careful site refuses the mean and SD of a column if few patients have much larger values "
