@@ -86,7 +86,10 @@ def _check_sizes(value: Any, name: str, depth: int = 0) -> None:
 
 
 def check_names(
-    values: Mapping[str, Any], known: Iterable[str], where: object, error=SpecError
+    values: Mapping[str, Any],
+    known: Iterable[str],
+    where: object,
+    error: type[FeddcdError] = SpecError,
 ) -> None:
     known = set(known)
     for name in values:
