@@ -80,6 +80,7 @@ ELSEWHERE = {  # and those that other tests run, as they stand
         ),
         "test_flower.py": ("feddcd federation init fed --sites 4", "feddcd federation up fed"),
     },
+    "index.md": {"test_smoke.py": ("feddcd ",)},  # these are lines of the README
     "adding.md": {
         "test_plugin.py": ("pip install .", "feddcd list", "feddcd run", "feddcd compare")
     },
@@ -101,6 +102,7 @@ SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos play
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs some sites"
 NOT_RUN = {  # what is printed and not run, and why
+    "index.md": {"pip install feddcd": INDEX},
     "README.md": {
         "make demo": f"takes a minute and {INDEX}",
         "make test": "runs this",
@@ -159,6 +161,13 @@ def test_every_printed_command_is_run_or_has_a_reason():
         run = {line for line in lines if line.startswith(starts)} - left_out
         assert set(lines) == run | left_out, page
         assert all(any(line.startswith(start) for line in lines) for start in starts), page
+
+
+def test_the_home_page_has_the_code_of_the_readme():
+    readme, home = ROOT / "README.md", DOCS / "index.md"
+    assert set(printed(home)) < set(printed(readme))
+    first = lambda page: next(b.code for b in blocks(page) if b.language == "python")
+    assert first(home) == first(readme)
 
 
 def commands(page: str) -> list[str]:
