@@ -179,7 +179,7 @@ def test_lost_messages_change_nothing(tmp_path, seed):
     thinned(
         [
             ("min_rows = 1000", f"south: {REFUSED}"),
-            ('columns = ["age", "y"]', "south: its policy does not allow a column"),
+            ('columns = ["age", "y"]', "south: its policy does not allow the columns 'bmi', 'w'"),
             pytest.param("min_per_level = 30", f"south: {REFUSED}", marks=REST),
             ('methods = ["fedavg"]', "does not allow the method 'newton'"),
             pytest.param(

@@ -120,6 +120,16 @@ def _newest_failure(studies: Sequence[Mapping[str, Any]]) -> Mapping[str, Any] |
     return last if last["state"] == "failed" else None
 
 
+def _forbidden(sites: Sequence[str], reasons: Sequence[str]) -> str:
+    """A policy is a decision: there is nothing to mend."""
+    columns = all("(columns in " in why or "(identifiers in " in why for why in reasons)
+    what = "which columns may be used" if columns else "what their policy allows"
+    return (
+        f"Nothing is broken there: the people at {sentence_list(sites)} decide {what}. Change the "
+        "job, or ask them whether they change policy.toml"
+    )
+
+
 def _after_failure(at: str, study: Mapping[str, Any]) -> str:
     """What is broken, whom to call, about which job, and how the study begins again."""
     name, job, broken = study["study"], study["job"], study["broken"]
@@ -130,7 +140,11 @@ def _after_failure(at: str, study: Mapping[str, Any]) -> str:
             f"Ask the people at {sentence_list(sorted(broken))} to mend this. At a site, this "
             "command says what is broken: feddcd federation status SITE_DIR"
         )
-    if denied := [site for site in study["refused"] if site not in broken]:
+    if ruled := [site for site in sorted(study.get("forbidden", ())) if site not in broken]:
+        told += [] if broken else [f"study {name} ended without a result"]
+        told += [study["forbidden"][site] for site in ruled]
+        told.append(_forbidden(ruled, [study["forbidden"][site] for site in ruled]))
+    if denied := [site for site in study["refused"] if site not in {*broken, *ruled}]:
         told.append(
             f"ask the people at {sentence_list(denied)} why they refused "
             f"{f'job {job} of study {name}' if job else name}. A person at such a site can approve "

@@ -159,9 +159,8 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
     told |= {"refused": sorted(refused), "waits": waited, "time": since or 0.0}
-    told |= {
-        "broken": {site: refused[site] for site in refused if kind_of(refused[site]) != "rules"}
-    }
+    for name, kind in (("broken", "other"), ("forbidden", "policy")):
+        told |= {name: {site: why for site, why in refused.items() if kind_of(why) == kind}}
     return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}
 
 

@@ -121,7 +121,8 @@ class AnalysisRun:
         if said == "each" or never or (not said and getattr(self.plan, "needs_each", "")):
             return said or "each"
         if len(sites) < FEWEST:
-            more = "" if said or len(sites) < self.config.fewest else EACH
+            # where a site refused, its people are asked first: they decide, or have to mend it
+            more = "" if said or self.refused or len(sites) < self.config.fewest else EACH
             raise too_few(left_over(sites), self.refused, more)
         return "sum"
 

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from ..._errors import Refused
+from ..._errors import Refused, SpecError
+from ..._text import listed
+from ...analysis.protocol import Analysis, Misfit
 from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import Codebook, load_codebook, read_codebook
 from ...formula import read_formula, written_numbers
@@ -16,6 +18,31 @@ from .memory import Memory
 from .policy import Policy, not_allowed
 
 CHOSEN = ("range", "missing", "cap", "step")  # settings that judge or change rows by their values
+
+
+def check_named(policy: Policy, plan: Any, analysis: Analysis, names: Sequence[str]) -> None:
+    """The columns that the policy lists. What the plan names is told to others. A column that the
+    dot of a formula stands for is known to this site alone, and its log has the name."""
+    if policy.columns is None:
+        return
+    other = [name for name in analysis.columns(plan, names) if name not in policy.columns]
+    if not other:
+        return
+    told = [name for name in other if _is_needed(name, plan, analysis, names)]
+    shown = lambda which: (
+        f"the column{'s' * (len(which) > 1)} {listed([name[:50] for name in which], 5)}"
+    )
+    refused = not_allowed(shown(told) if told else "a column", "columns")
+    raise refused from None if len(told) == len(other) else SpecError(shown(other))
+
+
+def _is_needed(name: str, plan: Any, analysis: Analysis, names: Sequence[str]) -> bool:
+    """Whether the plan names this column: then a site without it could not take part."""
+    try:
+        analysis.columns(plan, [other for other in names if other != name])
+    except Misfit:
+        return True
+    return False
 
 
 def own_codebook(site: Path) -> Codebook | None:

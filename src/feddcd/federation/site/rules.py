@@ -25,7 +25,7 @@ from ._clusters import check_by_site, check_clusters
 from ._ledger import budget_lines as budget_lines
 from ._ledger import check_room
 from ._overlaps import check_told
-from ._roles import check_roles
+from ._roles import check_named, check_roles
 from ._sets import check_sets, doubts_of
 from .approval import check_running
 from .memory import Memory
@@ -62,7 +62,10 @@ def check_plan(
     """`names` are those of the site's columns. No value is looked at, so refusals are by name."""
     check_running(memory.site)
     entering = analysis.columns(plan, names)
-    _check_allowed(policy, analysis.method, entering)
+    if policy.methods is not None and analysis.method not in policy.methods:
+        told = f"the method {analysis.method[:50]!r}"
+        raise not_allowed(told, f"methods = {list(policy.methods)}")
+    check_named(policy, plan, analysis, names)
     if facts.mode == "each" and policy.answers != "each":
         raise not_allowed(OWN_ANSWERS, "answers = 'sum'")
     if len(facts.sites) < policy.min_sites:
@@ -80,21 +83,12 @@ def check_offer(
     """Before names and levels of columns leave; `id` is a digest of the plan."""
     check_running(memory.site)
     entering = analysis.columns(plan, names)
-    if policy.columns is not None and not set(entering) <= set(policy.columns):
-        raise not_allowed("a column", "columns")
+    check_named(policy, plan, analysis, names)
     check_roles(policy, plan, entering, memory)
     most = policy.max_jobs_per_month
     if most and id not in memory.offers() and memory.offered() >= most:
         raise not_allowed(f"more than {most} plans in a month", f"max_jobs_per_month = {most}")
     memory.begin_offer(id)
-
-
-def _check_allowed(policy: Policy, method: str, entering: Sequence[str]) -> None:
-    if policy.methods is not None and method not in policy.methods:
-        raise not_allowed(f"the method {method[:50]!r}", f"methods = {list(policy.methods)}")
-    for name in entering:
-        if policy.columns is not None and name not in policy.columns:
-            raise not_allowed(f"the column {name[:50]!r}", "columns")
 
 
 def _check_budget(policy: Policy, facts: JobFacts, memory: Memory) -> None:
