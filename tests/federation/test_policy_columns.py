@@ -1,0 +1,90 @@
+"""The columns that a policy names: who reads which one was refused, and names that no file has."""
+
+import pandas as pd
+import pytest
+import tomli_w
+
+from feddcd import _files as files
+from feddcd._errors import DataError
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.analysis.registry import ANALYSES
+from feddcd.cli import _simulate
+from feddcd.cli._simulate import Trial, simulate_command
+from feddcd.cli._site import entries_of
+from feddcd.cli._status import status_of
+from feddcd.federation.config import Config
+from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.machine.init import create
+from feddcd.federation.site._roles import check_named
+from feddcd.federation.site.log import read_log
+from feddcd.federation.site.log_words import reason_of
+from feddcd.federation.site.policy import Policy
+
+SITES = ("east", "north", "south")
+ROWS = {"age": [float(20 + i % 40) for i in range(120)], "crp": [i % 9 + 0.5 for i in range(120)]}
+PLAN = RegressionPlan("y ~ age + crp", "gaussian")
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.setattr(tables, "PAUSE_S", 0.01)
+    monkeypatch.setattr(files, "_flush", lambda handle: None)
+    monkeypatch.setattr(_simulate, "say", lambda *args, **how: None)
+    d = pd.DataFrame(ROWS | {"y": [float(i % 7) for i in range(120)]})
+    config = Config("t", plan=PLAN, patience=0.05)
+    return create(tmp_path / "fed", list(SITES), config, data=dict.fromkeys(SITES, d))
+
+
+def policy(home, site, **settings):
+    path = home.site(site) / "policy.toml"
+    loose = {"approve": "none", "min_support": 0, "constants": "any", "max_exchanges": 0}
+    path.write_text(tomli_w.dumps(loose | settings | {"complete": True}))
+
+
+def refused(home):
+    with pytest.raises(DataError) as found:
+        simulate_command(home.path, Trial())
+    return str(found.value)
+
+
+def test_all_who_know_the_column_read_which_one_a_policy_does_not_allow(home):
+    policy(home, "east", columns=["age", "y"])
+    told = refused(home)
+    assert "east: its policy does not allow the column 'crp' (columns in policy.toml)" in told
+    assert "--mode each" not in told, "the people at east decide"
+    (line,) = [entry for entry in read_log(home.site("east")) if "refused" in entry]
+    assert "'crp'" in reason_of(line)
+    assert entries_of(read_log(home.site("east")), line["of_question"]) == [line]
+    held = status_of(home.site("east"))
+    assert "the column 'crp'" in held["last_refusal"]
+
+
+def test_a_policy_is_a_decision_and_nothing_that_is_broken(home):
+    from feddcd.federation._next_step import next_step
+    from feddcd.federation.status import study_status
+
+    policy(home, "east", columns=["age", "y"])
+    refused(home)
+    home.note("failed", reason="there is no table")
+    study = study_status(home)
+    held = {"sites": [{"site": "east", "state": "x"}], "studies": [study], "open": 0}
+    told = next_step(home, held)
+    assert study["broken"] == {}
+    assert "Nothing is broken there: the people at east decide which columns may be used" in told
+    assert "to mend" not in told
+    assert "approve SITE_DIR" not in told, "an approval changes no policy"
+
+
+def test_a_column_that_only_the_dot_of_a_formula_means_stays_at_the_site():
+    analysis, names = ANALYSES["regression"], ["age", "crp", "y", "zip"]
+    rules = Policy(columns=("age", "y"))
+    check_named(rules, RegressionPlan("y ~ age", "gaussian"), analysis, names)
+    for formula, told, own in (
+        ("y ~ .", "a column (columns", "the columns 'crp', 'zip'"),
+        ("y ~ . + crp", "the column 'crp' (columns", "the columns 'crp', 'zip'"),
+    ):
+        with pytest.raises(Exception, match="its policy does not allow") as found:
+            check_named(rules, RegressionPlan(formula, "gaussian"), analysis, names)
+        assert told in str(found.value)
+        assert "zip" not in str(found.value)
+        assert own in str(found.value.__cause__)
