@@ -66,7 +66,7 @@ _HEAD = (
 )
 _SETTINGS = (
     (
-        "The setting min_support is k, the least number of rows that a number may describe. In "
+        "The setting min_support is k, the number of rows that is enough in several rules. In "
         "every column, either no row or at least k rows differ from the most frequent value. Each "
         "cell of categories has no rows or at least k rows. The k - 1 rows with the largest parts "
         "of a sum make at most half of the sum. If some jobs use rows that other jobs do not use, "
