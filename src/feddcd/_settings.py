@@ -90,11 +90,13 @@ def check_names(
     known: Iterable[str],
     where: object,
     error: type[FeddcdError] = SpecError,
+    meant: Callable[[str, Iterable[str]], str] = nearest,
 ) -> None:
+    """`meant` says which name it could be instead."""
     known = set(known)
     for name in values:
         if name not in known:
-            raise error(f"{where}: unknown setting {name!r}{nearest(name, known)}")
+            raise error(f"{where}: unknown setting {name!r}{meant(name, known)}")
 
 
 def typed(cls: type, name: str, value: Any) -> Any:

@@ -17,9 +17,16 @@ HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, surrogates, ends 
 def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...' or the list of what there is."""
     known = list(known)
-    close = difflib.get_close_matches(name, known, 1) or _begun(name, known)
     listing = f"there are {', '.join(sorted(known))}" if known else "there are none"
-    return f"; did you mean {close[0]!r}? {listing}" if close else f"; {listing}"
+    return f"{closest(name, known) or ';'} {listing}"
+
+
+def closest(name: str, known: Iterable[str]) -> str:
+    """'; did you mean ...?' or nothing."""
+    known = list(known)
+    same = [one for one in known if one.casefold() == name.casefold()]
+    close = same or difflib.get_close_matches(name, known, 1) or _begun(name, known)
+    return f"; did you mean {close[0]!r}?" if close else ""
 
 
 def _begun(name: str, known: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from feddcd import _files as files
 from feddcd._errors import DataError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.registry import ANALYSES
-from feddcd.cli import _simulate
+from feddcd.cli import _serving, _simulate
 from feddcd.cli._simulate import Trial, simulate_command
 from feddcd.cli._site import entries_of
 from feddcd.cli._status import status_of
@@ -88,3 +88,29 @@ def test_a_column_that_only_the_dot_of_a_formula_means_stays_at_the_site():
         assert told in str(found.value)
         assert "zip" not in str(found.value)
         assert own in str(found.value.__cause__)
+
+
+def test_a_name_that_no_column_has_is_warned_of(home, monkeypatch):
+    """A ban of CRP does not hold for crp."""
+    policy(home, "east", identifiers=["CRP", "mrn"], columns=["age", "Y", "crp"])
+    at = home.site("east")
+    data = next(at.glob("data.*"))
+    expected = [
+        f"policy.toml: identifiers names 'CRP', and {data} has no such column; did you mean 'crp'?",
+        f"policy.toml: identifiers names 'mrn', and {data} has no such column",
+        f"policy.toml: columns names 'Y', and {data} has no such column; did you mean 'y'?",
+    ]
+    shown = lambda: [w["what"] for w in status_of(at)["warnings"] if "names" in w["what"]]
+    assert shown() == expected
+    said = []
+    monkeypatch.setattr(_serving, "say", said.append)
+    _serving.show_troubles(at, _serving.Watched())
+    assert [line for line in said if expected[0] in line]
+    (at / "codebook.toml").write_text('[columns.mrn]\ntype = "identifier"\n')
+    assert [told for told in shown() if "mrn" in told] == []
+
+
+def test_a_typo_in_a_policy_is_told_with_the_nearest_name_alone(home):
+    policy(home, "east", identifer=["crp"])
+    told = status_of(home.site("east"))["problems"][0]["what"]
+    assert told.endswith("unknown setting 'identifer'; did you mean 'identifiers'?")

@@ -15,6 +15,7 @@ from .._files import shown
 from .._text import printable
 from ..data.codebook import FILE as CODEBOOK
 from ..data.codebook import load_codebook
+from ._columns_named import unknown_columns as unknown_columns
 from .enrolment.site import ENROLLED
 from .folder import load_limits, load_place
 from .machine.keys import load_private
@@ -45,7 +46,7 @@ class Trouble(NamedTuple):
 
 def troubles(folder: Path) -> list[Trouble]:
     """Those that stop answers first."""
-    found = list(_modes(folder))
+    found = [*_modes(folder), *_columns(folder)]
     for check, todo in CHECKS:
         try:
             check(folder)
@@ -130,6 +131,14 @@ def _modes(folder: Path) -> Iterator[Trouble]:
     for name in OWN:
         if _is_open(folder / name, 0o022):
             yield _opened(folder / name, "change this file", "600")
+
+
+def _columns(folder: Path) -> Iterator[Trouble]:
+    """A warning: the file may get this column later."""
+    with suppress(FeddcdError, OSError):  # which the other checks tell
+        for told in unknown_columns(folder):
+            todo = f"write the name in {POLICY} as the data file has it, with the same letters"
+            yield Trouble(told, todo, stops=False)
 
 
 def _opened(path: Path, can: str, mode: str) -> Trouble:

@@ -18,7 +18,7 @@ from typing import Any
 
 from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
-from ..._text import listed, nearest
+from ..._text import closest, listed, nearest
 from ._methods import REVEALS as REVEALS
 from ._methods import is_method
 from ._methods import methods as methods
@@ -236,7 +236,8 @@ def load_policy(path: Path) -> Policy:
             f"{path}: the last setting must be complete = true. Perhaps the file was cut short. If "
             "you added settings, put them above the line complete = true"
         )
-    check_names(values, [field.name for field in dataclasses.fields(Policy)], path, PolicyError)
+    known = [field.name for field in dataclasses.fields(Policy)]
+    check_names(values, known, path, PolicyError, closest)
     plain: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     try:
         return Policy(**plain)

@@ -150,13 +150,14 @@ _SETTINGS = (
         "max_parameters = 1000",
     ),
     (
-        "An answer may use only the columns that this setting names. Also name the label column; "
-        "for example",
+        "An answer may use only the columns that this setting names. Also name the label column. "
+        "Write each name with the same letters as in the data file; for example",
         'columns = ["age", "sex", "outcome"]',
     ),
     (
-        "The columns under identifiers identify a person, so no formula may use these columns; for "
-        "example",
+        "No answer may use the columns under identifiers, for example because they identify a "
+        "person. To forbid one column, and to allow all others, write its name here, with the same "
+        "letters as in the data file; for example",
         'identifiers = ["mrn"]',
     ),
 )
