@@ -96,10 +96,9 @@ class Disk:
             file.truncate(0)
             file.write(b"%d\n" % os.getpid())
         except (BlockingIOError, PermissionError):  # as Windows says it
-            file.seek(0)
-            holder = file.read(20).decode("ascii", "replace").strip()
+            holder = _holder(file)
             file.close()
-            raise Locked(f"process {holder}" if holder.isdigit() else "another process") from None
+            raise Locked(holder) from None
         except BaseException:
             file.close()
             raise
@@ -139,6 +138,25 @@ def lock_within(disk: Disk, path: Path, seconds: float) -> BinaryIO:
             if time.monotonic() > until:
                 raise
             time.sleep(0.02)
+
+
+def holder_of(path: Path) -> str | None:
+    """Who has this lock, if anybody has it. Those who look do not take one another for a holder."""
+    try:
+        with open(path, "rb", buffering=0) as file:
+            try:
+                _lock(file, shared=True)
+            except (BlockingIOError, PermissionError):
+                return _holder(file)
+    except OSError:
+        pass
+    return None
+
+
+def _holder(file: BinaryIO) -> str:
+    file.seek(0)
+    holder = file.read(20).decode("ascii", "replace").strip()
+    return f"process {holder}" if holder.isdigit() else "another process"
 
 
 def lock_file(path: Path) -> Path:
@@ -200,15 +218,15 @@ def private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 
-def _lock(file: BinaryIO) -> None:
+def _lock(file: BinaryIO, shared: bool = False) -> None:
     """At once, or BlockingIOError, on Windows PermissionError. There a byte far behind the end of
-    the file is locked, so that others can read who holds it."""
+    the file is locked, so that others can read who holds it, and no lock is shared."""
     if sys.platform == "win32":
         file.seek(LOCKED_BYTE)
         msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
         file.seek(0)
     else:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
 
 
 def _flush(handle: int) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import threading
 import time
 from contextlib import nullcontext
 
@@ -365,3 +366,24 @@ def test_silence_is_said_after_growing_waits(home, monkeypatch, capsys):
     assert first == "south does not answer; the coordinator asks again"
     assert second == "south has not answered for 30 s; the coordinator asks again and again"
     assert json.dumps(status_of(home.path)["studies"][0]["heard"]) == '["south does not answer"]'
+
+
+def test_programs_that_look_who_serves_do_not_take_one_another_for_it(home):
+    """After `serve` was killed, a study and a `status` look at the same time."""
+    path, seen, ends = home.server / _served.UP, [], threading.Event()
+    path.touch()
+
+    def look():
+        while not ends.is_set():
+            seen.append(_served.is_up(home))
+
+    other = threading.Thread(target=look)
+    other.start()
+    try:
+        own = [_served.is_up(home) for _ in range(5000)]
+    finally:
+        ends.set()
+        other.join()
+    assert not any([*own, *seen])
+    with Disk().lock(path):
+        assert _served.is_up(home)

@@ -4,7 +4,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from ..._files import Disk, Locked
+from ..._files import holder_of
 from ..._text import spoken
 from ..folder import FederationFolder
 from ._keeper import looked
@@ -16,23 +16,12 @@ SILENT_S = 15.0  # without a word of who is connected: who serves does not respo
 
 def is_up(folder: FederationFolder) -> bool:
     """Whether a process holds the federation's port open."""
-    return _holder(folder.server / UP) is not None
+    return holder_of(folder.server / UP) is not None
 
 
 def site_runs(folder: Path) -> bool:
     """Whether `feddcd federation site` runs for the site of this folder."""
-    return (folder / SITE_LOCK).exists() and _holder(folder / SITE_LOCK) is not None
-
-
-def _holder(path: Path) -> str | None:
-    """Who has the lock, if anybody has it."""
-    try:
-        Disk().lock(path).close()
-    except Locked as error:
-        return error.holder
-    except OSError:
-        return None
-    return None
+    return holder_of(folder / SITE_LOCK) is not None
 
 
 class Hang(NamedTuple):
@@ -49,7 +38,7 @@ class Hang(NamedTuple):
 def hang_of(folder: FederationFolder) -> Hang | None:
     """Of a process that holds the port and has not written for too long who is connected."""
     path = folder.server / UP
-    if (holder := _holder(path)) is None:
+    if (holder := holder_of(path)) is None:
         return None
     began = path.stat().st_mtime  # when it took the lock: the last look may be of another process
     seconds = round(time.time() - max(began, looked(folder) or 0.0))
