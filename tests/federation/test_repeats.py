@@ -148,6 +148,7 @@ def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
             "jobs can calculate the sums of west alone.\n"
             "    Deny this job, unless west agreed to reveal this."
         ) in words
+        assert "if you deny" not in words, "that is what this site should do"
 
 
 def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
@@ -167,16 +168,18 @@ def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
     assert "can calculate" not in words
 
 
-@pytest.mark.parametrize("refused", [False, True], ids=["allowed", "refused by a rule"])
-def test_who_may_deny_a_repeat_reads_what_this_can_reveal(tmp_path, refused):
+@pytest.mark.parametrize("formula", ["y ~ age", "age ~ y", "y ~ I(age^2)"])
+def test_who_may_deny_a_repeat_reads_what_this_can_reveal(tmp_path, formula):
+    """Of the same job, of another, and of one that a rule would refuse."""
     home = made(tmp_path, approval="none")
     run(home)
     west = home.site("west")
     (west / "policy.toml").write_text(CAREFUL.format("job"))
     with pytest.raises(Stalled):
-        run(again(home, RegressionPlan("y ~ I(age^2)" if refused else "age ~ y", "gaussian")))
+        run(again(home, RegressionPlan(formula, "gaussian")))
     (id,) = waiting(west)
     words = " ".join("\n".join(words_of(west, id)).split())
+    refused = "^" in formula
     where = "on this data file" if refused else "on the same rows"
     assert ("NOTE: even if you approve" in words) == refused
     assert f"if you deny: this site answered an earlier job {where}." in words

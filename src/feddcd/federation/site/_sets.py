@@ -84,12 +84,12 @@ def _of_withdrawn(k: int) -> str:
 
 
 def if_denied(facts: Any, memory: Memory) -> list[str]:
-    """What a denial can reveal, after a job with this site on rows of the same file: the others
-    may then run this one without it."""
+    """What a denial can reveal, after a job with this site on rows of the same file, be it this
+    very job: the others may then run this one without it."""
     jobs = memory.jobs()
     own = jobs.get(facts.job, {}).get("set")  # None where a rule refused
-    before = [job for id, job in jobs.items() if id != facts.job and job["questions"]]
-    if facts.mode != "sum" or not any(job["set"] == own or own is None for job in before):
+    before = [job for job in jobs.values() if job["questions"] and own in (None, job["set"])]
+    if facts.mode != "sum" or not any({*job["cohort"]} <= {*facts.sites} for job in before):
         return []
     return [
         f"  {AFTER_DENIAL} {'on the same rows' if own else 'on this data file'}. If the other "
