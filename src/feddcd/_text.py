@@ -78,8 +78,9 @@ def sentence_list(names: Sequence[str]) -> str:
 
 
 def count(value: float, noun: str = "") -> str:
-    """6366 -> 6,366; with a noun in the right number."""
-    text = f"{value:,.0f}" if math.isfinite(value) else NONE
+    """6366 -> 6,366; with a noun in the right number. A median may be a half: 13.5."""
+    half = value % 1 == 0.5  # nan of what is not finite
+    text = f"{value:,.{int(half)}f}" if math.isfinite(value) else NONE
     return f"{text} {noun}{'' if value == 1 else 's'}" if noun else text
 
 

@@ -9,13 +9,15 @@ from html.parser import HTMLParser
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 from rich.console import Console
 
 import feddcd
 from feddcd import report
+from feddcd._text import count
 from feddcd.algorithms import catalogue
 from feddcd.history import COLUMNS, COUNTS, History
-from feddcd.report import RunEntry, run
+from feddcd.report import RunEntry, _curves, run
 from feddcd.report.methods import look, looks
 from feddcd.report.page import CSS, footer
 from slices import sliced, thinned
@@ -202,6 +204,39 @@ def test_terminal_table_shows_each_entry_within_80_letters():
     console = Console(width=80, file=io.StringIO())
     console.print(report.rich_table(HAND))
     assert re.search("fedavg.*0.500100", console.file.getvalue())
+
+
+def test_bits_stand_in_tables_and_pictures_where_they_differ():
+    few, wide = (HAND[k]._replace(summary={"bits": bits}) for k, bits in ((0, 8), (1, 64)))
+    few = few._replace(label="fedqn")
+    assert [row["bits"] for row in report.rows([few, wide])] == ["8", "64"]
+    console = Console(width=80, file=io.StringIO())
+    console.print(report.rich_table([few, wide]))
+    assert re.search("fedqn +8 .*\n *fedavg +64 ", console.file.getvalue())
+    for text in (report.latex_table([few, wide]), report.markdown_table([few, wide])):
+        assert re.search("FedQN +[&|] +8 ", text)
+        assert "the bytes that the clients sent until the gap" in text
+        assert "Bits: the methods send each number with this number of bits." in text
+    (drawn, _), *_ = _curves.panels([few, wide], "compare")
+    assert {"fedqn (8 bits)", "fedavg"} <= {text.get_text() for text in drawn.findobj(Text)}
+    assert "bits" not in report.rows([wide, wide])[0]
+    assert "bits" not in report.markdown_table([wide, wide]).lower()
+
+
+def test_a_table_for_a_paper_has_no_column_without_values():
+    text = report.markdown_table([entry("a", [0.9, 0.5005]), entry("b", [0.9, 0.5009])])
+    head = text.splitlines()[0]
+    assert ("uploads to 1e-3" in head, "uploads to 1e-6" in head) == (True, False)
+    assert "No method reached a gap of 1e-6." in text
+    assert "–" not in text
+    nothing = entry(bound=np.nan)
+    assert "gap" not in report.markdown_table([nothing, nothing._replace(label="b")])
+
+
+def test_a_median_of_rounds_may_be_a_half():
+    assert [count(x) for x in (13.5, 266.5, 14.0, 1234.25, np.inf)] == [
+        "13.5", "266.5", "14", "1,234", "–",
+    ]  # fmt: skip
 
 
 SAYS = {

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from . import figures
-from ._entry import RunEntry, best_bound, gap, has
+from ._entry import RunEntry, best_bound, gap, has, names_of
 from ._numbers import has_own_score
 from .figures import LabelledLine
 from .methods import looks
@@ -104,7 +104,7 @@ def _accuracy(entries: Sequence[RunEntry], caption: str = "") -> View:
 
 
 def _figure(entries: Sequence[RunEntry], views: Sequence[View], title: str = "") -> "Figure":
-    names = [entry.label for entry in entries]
+    names = names_of(entries)
     ends = [[entry.history.last(view.x) for entry in entries] for view in views]
     legend = len(names) > 1 and not figures.fits(names, ends)
     extra = figures.legend_height(names, len(views)) if legend else 0.0
@@ -180,8 +180,8 @@ def _draw(
 ) -> list[LabelledLine]:
     """A line per entry through its finite values; a single value is a dot."""
     lines = []
-    names = [entry.label for entry in entries]
-    for entry, y, look in zip(entries, values, looks(names), strict=True):
+    own = looks([entry.label for entry in entries])
+    for entry, name, y, look in zip(entries, names_of(entries), values, own, strict=True):
         known = np.isfinite(y)
         at, y = entry.history[x][known].astype(float), y[known]
         if x == "bytes_up":
@@ -189,7 +189,7 @@ def _draw(
         marker = "o" if len(y) == 1 else ""
         style = {"color": look.colour, "marker": marker, "markersize": 5, "linewidth": 1.9}
         (artist,) = ax.plot(at, y, look.dash, **style)
-        lines.append(LabelledLine(entry.label, at, y, artist))
+        lines.append(LabelledLine(name, at, y, artist))
     if x == "bytes_up":
         figures.amounts(ax, [float(line.x[-1]) for line in lines if len(line.x)])
     else:

@@ -108,6 +108,18 @@ def flatten(settings: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def bits_differ(entries: Sequence[RunEntry]) -> bool:
+    """Whether the methods send their numbers with different numbers of bits."""
+    return len({entry.summary.get("bits") for entry in entries}) > 1
+
+
+def names_of(entries: Sequence[RunEntry]) -> list[str]:
+    """What the runs are called in a figure: with the bits of those that send fewer than others."""
+    widest = max((entry.summary.get("bits") or 0 for entry in entries), default=0)
+    few = [(entry, entry.summary.get("bits") or widest) for entry in entries]
+    return [e.label if bits == widest else f"{e.label} ({bits} bits)" for e, bits in few]
+
+
 def data_of(entries: Sequence[RunEntry]) -> str:
     """The names of the data of all runs."""
     return ", ".join(dict.fromkeys(str(e.config["data"]) for e in entries if "data" in e.config))

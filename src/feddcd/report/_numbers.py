@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._text import NONE, count, fixed, percent, plural, tiny
-from ._entry import TARGETS, RunEntry, best_bound, certified, cost_to, single_runs
+from ._entry import TARGETS, RunEntry, best_bound, bits_differ, certified, cost_to, single_runs
+from .methods import title
 from .printed import latex, markdown
 from .tables import Group, Row, terminal_table
 
@@ -22,13 +23,14 @@ UNITS = ("rounds", "uploads", "bytes_up")
 COSTS = tuple(f"{unit}_to_{target:.0e}" for target in TARGETS for unit in UNITS)
 LAST = ("rounds", "uploads", "bytes_up", "objective", "accuracy", "seconds")
 TERMINAL = (
-    "algorithm", "rounds", "uploads", "objective", "gap", "accuracy", "uploads to 1e-3",
+    "algorithm", "bits", "rounds", "uploads", "objective", "gap", "accuracy", "uploads to 1e-3",
     "uploads to 1e-6",
 )  # fmt: skip
 PAPER = (
-    "algorithm", "gap", "accuracy", "uploads to 1e-3", "MB to 1e-3", "uploads to 1e-6",
+    "algorithm", "bits", "gap", "accuracy", "uploads to 1e-3", "MB to 1e-3", "uploads to 1e-6",
     "MB to 1e-6",
 )  # fmt: skip
+BITS = "bits: the methods send each number with this number of bits"
 GAP = "gap: the objective of a run, minus the best lower bound that any of these runs proved"
 
 
@@ -60,11 +62,13 @@ def _quartiles(values: list[float], cost: bool) -> tuple[float, float, float]:
 
 
 def rows(entries: Sequence[RunEntry]) -> list[dict[str, str]]:
-    """One row per entry, written for people; "–" where there is no value."""
+    """One row per entry, written for people; "–" where there is no value. Bits stand there if they
+    differ."""
     alone = len(entries) == 1 and entries[0].runs == 1
     found = [_row(entry, numbers(entry, entries), 1) for entry in entries]
     rename = lambda name: "certified gap" if alone and name == "gap" else name
-    return [{rename(name): cell for name, cell in row.items()} for row in found]
+    leave_out = set() if bits_differ(entries) else {"bits"}
+    return [{rename(name): row[name] for name in row if name not in leave_out} for row in found]
 
 
 def _row(entry: RunEntry, found: dict[str, tuple[float, float, float]], k: int) -> dict[str, str]:
@@ -72,6 +76,7 @@ def _row(entry: RunEntry, found: dict[str, tuple[float, float, float]], k: int) 
     at = lambda name: found[name][k]
     row = {
         "algorithm": entry.label,
+        "bits": str(entry.summary.get("bits") or NONE),
         "rounds": count(at("rounds")),
         "uploads": count(at("uploads")),
         "MB up": _megabytes(at("bytes_up")),
@@ -100,30 +105,39 @@ def has_own_score(entry: RunEntry) -> bool:
 def rich_table(entries: Sequence[RunEntry]) -> "Table":
     """The columns that fit a terminal of 80 letters."""
     lines = rows(entries)
-    head = [name if name in lines[0] else "certified gap" for name in TERMINAL]
+    names = [name for name in TERMINAL if name != "bits" or bits_differ(entries)]
+    head = [name if name in lines[0] else "certified gap" for name in names]
     shown = [[line[name] for name in head] for line in lines]
-    return terminal_table(head, ("", shown), notes=[GAP] if len(entries) > 1 else [])
+    notes = ([GAP] if len(entries) > 1 else []) + ([BITS] if bits_differ(entries) else [])
+    return terminal_table(head, ("", shown), notes=notes)
 
 
 def latex_table(entries: Sequence[RunEntry]) -> str:
     """What a paper compares, with the quartiles of several seeds."""
-    return latex(PAPER, _paper(entries), notes=table_notes(entries))
+    head, group = _paper(entries)
+    return latex(head, group, notes=table_notes(entries))
 
 
 def markdown_table(entries: Sequence[RunEntry]) -> str:
-    return markdown(PAPER, _paper(entries), notes=table_notes(entries))
+    head, group = _paper(entries)
+    return markdown(head, group, notes=table_notes(entries))
 
 
-def _paper(entries: Sequence[RunEntry]) -> Group:
-    return "", [line for entry in entries for line in _paper_lines(entry, entries)]
+def _paper(entries: Sequence[RunEntry]) -> tuple[Row, Group]:
+    """Without columns in which no method has a value."""
+    lines = [line for entry in entries for line in _paper_lines(entry, entries)]
+    full = lambda name: any(line[name] not in (NONE, "") for line in lines)
+    head = [name for name in PAPER if full(name) and (name != "bits" or bits_differ(entries))]
+    return head, ("", [[line[name] for name in head] for line in lines])
 
 
-def _paper_lines(entry: RunEntry, entries: Sequence[RunEntry]) -> list[Row]:
+def _paper_lines(entry: RunEntry, entries: Sequence[RunEntry]) -> list[dict[str, str]]:
     """Medians, and the quartiles in a line below them."""
     low, middle, high = (_row(entry, numbers(entry, entries), k) for k in range(3))
-    lines: list[Row] = [[middle[name] for name in PAPER]]
+    lines = [middle | {"algorithm": title(entry.label)}]
     if entry.runs > 1:
-        lines.append(["", *(_bracket(low[name], high[name]) for name in PAPER[1:])])
+        blank = {"algorithm": "", "bits": ""}
+        lines.append({name: _bracket(low[name], high[name]) for name in PAPER} | blank)
     return lines
 
 
@@ -135,8 +149,20 @@ def table_notes(entries: Sequence[RunEntry]) -> list[str]:
     """What a reader of the table needs to know."""
     seeds = max(entry.runs for entry in entries)
     medians = f"Medians over {plural(seeds, 'seed')}. The numbers in brackets are the quartiles."
-    mb = "MB to 1e-3: the bytes that the clients sent until the gap was at most 1e-3."
-    return [*([medians] if seeds > 1 else []), f"{GAP[0].upper()}{GAP[1:]}.", mb]
+    notes, (head, _) = [medians] if seeds > 1 else [], _paper(entries)
+    if "gap" not in head:
+        return notes
+    notes.append(_sentence(GAP))
+    if "bits" in head:
+        notes.append(_sentence(BITS))
+    if "MB to 1e-3" in head:
+        notes.append("MB to 1e-3: the bytes that the clients sent until the gap was at most 1e-3.")
+    missed = [tiny(target) for target in TARGETS if f"MB to {tiny(target)}" not in head]
+    return notes + [f"No method reached a gap of {target}." for target in missed]
+
+
+def _sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def write_csv(entries: Sequence[RunEntry], path: str | Path) -> None:
