@@ -411,6 +411,18 @@ def test_no_flipped_bit_goes_unseen(run):
     assert seen > len(raw) // 11 // 2
 
 
+@pytest.mark.parametrize("algorithm", ["feddcd", None])  # or as feddcd chooses, and says why
+def test_a_resumed_run_has_the_whole_summary_of_one_without_a_stop(algorithm):
+    small = {"clients": 4, "certify_every": 2, "rounds": 6, "algorithm": algorithm}
+    whole = feddcd.run("wine", out="whole", **small).summary
+    stop = lambda progress: progress.round == 2
+    assert feddcd.run("wine", out="a", watch=stop, **small).summary["status"] == "stopped"
+    resumed, again = (feddcd.resume("a").summary for _ in range(2))  # the second has nothing to do
+    timeless = lambda summary: {k: x for k, x in summary.items() if not k.startswith("seconds")}
+    assert timeless(resumed) == timeless(again) == timeless(whole)
+    assert "why" in whole if algorithm is None else whole["worst_local_gradient"] > 0
+
+
 def test_report_names_what_it_cannot_read(run, capsys):
     replace("summary.json", "{", "[")(run)
     command(f"report {shlex.quote(str(run))}", code=2)

@@ -93,16 +93,27 @@ def read_model(folder: Path) -> tuple[PyTree, np.ndarray | None]:
     return (arrays["w"] if set(arrays) == {"w"} else arrays), classes
 
 
-def save_checkpoint(folder: Path, spec: Spec, state: PyTree, origin: str = "") -> None:
+def save_checkpoint(
+    folder: Path,
+    spec: Spec,
+    state: PyTree,
+    origin: str = "",
+    known: dict[str, Any] | None = None,
+) -> None:
+    """`known` is what the run knows beside its state and its history."""
     arrays = tree.flatten(state)
     problem, digest = _fingerprint(spec), _digest(arrays)
     meta = {"format": FORMAT, "problem": problem, "origin": origin, "digest": digest}
+    meta["known"] = known or {}
     arrays["meta"] = np.frombuffer(json.dumps(meta).encode(), np.uint8)
     write_atomically(folder / "checkpoint.npz", lambda path: _savez(path, arrays))
 
 
-def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") -> PyTree:
-    """The saved state, with the structure of `like`; every mismatch is named."""
+def load_checkpoint(
+    folder: Path, spec: Spec, like: PyTree, origin: str = ""
+) -> tuple[PyTree, dict[str, Any]]:
+    """The saved state, with the structure of `like`, and what was known beside it; every mismatch
+    is named."""
     path = folder / "checkpoint.npz"
     try:
         with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
@@ -133,7 +144,7 @@ def load_checkpoint(folder: Path, spec: Spec, like: PyTree, origin: str = "") ->
             f"than {folder / 'config.toml'} and this call have"
         )
     try:
-        return tree.restore(like, arrays)
+        return tree.restore(like, arrays), meta.get("known", {})  # of 0.2.0 nothing
     except CodecError as error:
         raise FolderError(f"{path}: {error}. Did the data change?") from None
 

@@ -78,12 +78,13 @@ class RunLoop:
         self.history, self.lower_bound = History.empty(), -math.inf
         self.bytes = message_sizes(self.fed, built.federated.w)
         self.seconds = {"setup": 0.0, "compile": 0.0}
-        self.worst_solve, self.status = 0.0, "finished"
+        self.worst_solve, self.status, self.why = 0.0, "finished", built.why
         self.saved_at = time.perf_counter()
         self.origin = origin(built)
 
     def restore(self, folder: Path) -> None:
-        self.state = disk.load_checkpoint(folder, self.spec, self.state, self.origin)
+        self.state, known = disk.load_checkpoint(folder, self.spec, self.state, self.origin)
+        self.worst_solve, self.why = known.get("worst", 0.0), known.get("why", self.why)
         history, done = disk.read_history(folder), int(self.state.t)
         if history.rounds < done:
             raise disk.FolderError(
@@ -187,7 +188,8 @@ class RunLoop:
         if self.folder is None or (not at_once and now - self.saved_at < SAVE_EVERY_S):
             return
         write_atomically(self.folder / "history.csv", self.history.save)
-        disk.save_checkpoint(self.folder, self.spec, self.state, self.origin)
+        known = {"worst": self.worst_solve, "why": self.why}
+        disk.save_checkpoint(self.folder, self.spec, self.state, self.origin, known)
         self.saved_at = now
 
     def _give_up(self) -> None:
@@ -219,7 +221,7 @@ class RunLoop:
         said = advice(self.fed, self.state.server, self.history, self.spec.target_gap)
         return {
             "algorithm": self.name,
-            **({"why": self.built.why} if self.built.why else {}),
+            **({"why": self.why} if self.why else {}),
             **({"advice": said} if said else {}),
             **({"unproven": why} if (why := self._unproven()) else {}),
             "status": self.status,
