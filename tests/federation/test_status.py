@@ -610,7 +610,7 @@ def test_the_list_of_one_job_has_its_refusals_and_no_other_job(asked, monkeypatc
     for formula in ("age ~ y", "y ~ 1"):
         study_of(asked, monkeypatch, job=JOB.replace("y ~ age", formula))
     listed = said_by("outgoing", north, id[:8]).splitlines()
-    kinds = [line.split()[2] for line in listed]
+    kinds = [line.split()[3] for line in listed]
     assert [kind for kind in kinds if kind not in ("LEFT", "ENDED")] == ["WAITS", "REFUSED"]
     names = [line for line in listed if "names and categories" in line]
     questions = {line.rpartition("[question ")[2] for line in names}

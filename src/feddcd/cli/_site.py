@@ -25,7 +25,7 @@ from ..federation.site.approval import (
 )
 from ..federation.site.ended import ended_studies
 from ..federation.site.log import append, read_log, verify_log
-from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, told
+from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, time_of, told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
@@ -211,7 +211,7 @@ def _show_log(folder: Path, job: str = "") -> None:
         if same == 2:
             say("    and the same entry again")
         elif same == 1:
-            say(printable(f"{entry['time'][:19].replace('T', ' ')}  {text}"))
+            say(printable(f"{time_of(entry)}  {text}"))
         last = text, same
     for line in block_lines(entries) if job else ():
         say(printable(line))

@@ -109,6 +109,7 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("refused", plural(held["refused"], "question"))]
     facts += [("last refusal", held["last_refusal"])] if held["last_refusal"] else []
     facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
+    facts += [("denied", line) for line in held["denied"]]
     facts += [(f"study {e['study']}", f"{e['how']} ({e['time']})") for e in held["ended"]]
     facts += [("summed with", _summed_with(held))]
     return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
@@ -138,7 +139,15 @@ def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
         return [("last in the log", [("", line) for line in held["last"]])]
     since = lambda site: f"since {site['since']}" if site["since"] else ""
     sites = [(s["site"], s["state"], since(s)) for s in held["sites"]]
-    return [("sites", sites), ("studies", _study_rows(held["studies"]))]
+    return [("sites", sites), ("studies", _study_rows(_shortened(held["studies"])))]
+
+
+def _shortened(studies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Of studies that failed before the last one that ended, the beginning of the reason alone."""
+    last = max((s.get("time", 0.0) for s in studies), default=0.0)
+    old = lambda s: s["state"] == "failed" and s.get("time", 0.0) < last
+    short = lambda s: {"reason": s["reason"].partition(". ")[0], "heard": []}
+    return [{**s, **short(s)} if old(s) else s for s in studies]
 
 
 def _study_rows(studies: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

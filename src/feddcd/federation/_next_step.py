@@ -13,6 +13,7 @@ from .machine.studies import OPEN
 from .trial import next_in_trial
 
 UNREADABLE = "invitation cannot be read"
+PAUSE = "the end of a pause"  # in place of what people have to decide about
 OWN = "federation.toml"  # in place of the name of a study
 UNSURE = "unknown, because `serve` does not respond"
 UNSERVED = {"running": "stopped: nobody serves", "wanted": "not begun: nobody serves"}
@@ -30,7 +31,7 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         return next_in_trial(held["trial"])
     failed = _newest_failure(held["studies"])
     if failed and failed["study"] == OWN:
-        return _after_failure(at, failed)
+        return _after_failure(at, failed, held)
     if not held["open"]:
         to = f", so that study {stopped[0]} continues" if stopped else ""
         return f"open the port{to}: feddcd federation serve {at}"
@@ -38,14 +39,19 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         (s for s in held["studies"] if s["state"] in OPEN), key=lambda s: s["state"] != "running"
     )
     told = _waits_for(running[0]) if running else ""
-    by_state: dict[str, list[str]] = {}
-    for site in held["sites"]:
-        by_state.setdefault(site["state"], []).append(site["site"])
+    by_state = _by_state(held)
     if running and running[0]["waits"].get("people"):
         calls = _calls(at, by_state)
         return f"{told}. Meanwhile: {calls}" if calls else told
-    told = told or (_after_failure(at, failed) if failed else _new_study(at, by_state))
+    told = told or (_after_failure(at, failed, held) if failed else _new_study(at, by_state))
     return _calls(at, by_state) or told
+
+
+def _by_state(held: Mapping[str, Any]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for site in held["sites"]:
+        found.setdefault(site["state"], []).append(site["site"])
+    return found
 
 
 def _after_hang(at: str, holder: str) -> str:
@@ -65,8 +71,12 @@ def waits_in_words(waits: Mapping[str, Any]) -> str:
     """All sites that are waited for, and until when."""
     if not waits:
         return ""
-    people = [f"{site} ({what})" for site, what in waits["people"].items()]
+    paused = [site for site, what in waits["people"].items() if what == PAUSE]
+    people = [f"{site} ({what})" for site, what in waits["people"].items() if what != PAUSE]
     told = [f"people at {sentence_list(people)} have to decide"] if people else []
+    if paused:
+        be = "is" if len(paused) == 1 else "are"
+        told.append(f"{sentence_list(paused)} {be} paused, and a person there has to end the pause")
     told += [f"no answer from {sentence_list(waits['silent'])} yet"] if waits["silent"] else []
     if looking := waits.get("looking"):
         told.append(f"the data file is missing at {sentence_list(looking)}")
@@ -106,7 +116,8 @@ def _new_study(at: str, by_state: Mapping[str, list[str]]) -> str:
     elif invited := by_state.get("invited"):
         told = f"wait until these sites enrol with their invitations: {', '.join(invited)}"
     elif not enough:
-        return f"invite more sites, because sums need at least {FEWEST} sites"
+        invite = f"feddcd federation invite {at} NAME"
+        return f"invite more sites, because sums need at least {FEWEST} sites: {invite}"
     else:
         return f"start a study: {start}"
     return f"{told}. Or start a study without new sites: {start}" if enough else told
@@ -130,7 +141,13 @@ def _forbidden(sites: Sequence[str], reasons: Sequence[str]) -> str:
     )
 
 
-def _after_failure(at: str, study: Mapping[str, Any]) -> str:
+def _lacks_sites(study: Mapping[str, Any], held: Mapping[str, Any]) -> bool:
+    """Of a study that lost sites: it cannot begin again before others are there."""
+    members = sum(bool(site.get("confirmed")) for site in held["sites"])
+    return members < FEWEST and f"needs at least {FEWEST} sites" in study["reason"]
+
+
+def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -> str:
     """What is broken, whom to call, about which job, and how the study begins again."""
     name, job, broken = study["study"], study["job"], study["broken"]
     told = [] if study["refused"] else [f"read above why study {name} ended without a result"]
@@ -150,6 +167,8 @@ def _after_failure(at: str, study: Mapping[str, Any]) -> str:
             f"{f'job {job} of study {name}' if job else name}. A person at such a site can approve "
             f"a job that was denied: feddcd federation approve SITE_DIR {job or 'ID'}"
         )
+    if _lacks_sites(study, held):
+        return ". ".join([*told, f"First {_new_study(at, _by_state(held))}"])
     file = shlex.quote(shown(Path(study["folder"]) / STUDY))
     again = f"up {at}" if name == OWN else f"study {at} {name} --job {file}"
     return ". ".join([*told, f"Then start the study again: feddcd federation {again}"])

@@ -16,10 +16,10 @@ from .health import troubles
 from .machine.link_state import let_in_at, link_of
 from .machine.programs import site_runs
 from .roster import ROSTER, load_roster
-from .site.approval import SHORT, asked_words, waiting
+from .site.approval import SHORT, asked_words, denied, waiting
 from .site.ended import ended_words
 from .site.log import read_log
-from .site.log_words import told
+from .site.log_words import time_of, told
 from .site.missing import LOOK_S, looks
 from .trial import in_trial
 
@@ -47,6 +47,7 @@ def site_status(folder: Path) -> dict[str, Any]:
         "why": why,
         "since": when(link["since"]) if link["since"] else None,
         "left": left, "refused": refused, "last": last, "waits": ids,
+        "denied": [] if left_for_good else _denied(folder),
         "asked": [f"{asked_words(folder, id)} ({id[:SHORT]})" for id in ids],
         "ended": [{"study": study, "time": when(t), "how": how}
                   for t, study, how in ended_words(folder)[-LAST:]],
@@ -82,7 +83,7 @@ def last_refusal(folder: Path) -> str:
 
 
 def _line(entry: Mapping[str, Any]) -> str:
-    return printable(f"{str(entry.get('time', ''))[:19].replace('T', ' ')}  {told(entry)}")
+    return printable(f"{time_of(entry)}  {told(entry)}")
 
 
 def is_new(folder: Path) -> bool:
@@ -108,6 +109,14 @@ def is_unconfirmed(folder: Path, why: str) -> bool:
     return (not why or UNKNOWN in why or RESTARTED in why) and is_new(folder)
 
 
+def _denied(folder: Path) -> list[str]:
+    """What a person denied, each with the command that undoes it."""
+    undo = f"feddcd federation approve {_at(folder)}"
+    return [
+        f"{asked_words(folder, id)}; to approve it: {undo} {id[:SHORT]}" for id in denied(folder)
+    ]
+
+
 def _at(path: Path) -> str:
     return shlex.quote(shown(path))
 
@@ -120,8 +129,10 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return held["problems"][0]["todo"]
     if held["paused"]:
         return f"this site is paused; to end the pause: feddcd federation pause {at} --end"
+    down = held["state"] == "down" and not in_trial(folder)
     if held["waits"]:
-        return f"read the jobs that wait for you, and decide: feddcd federation approve {at}"
+        first = f"start this site: feddcd federation site {at}. Then " if down else ""
+        return f"{first}read the jobs that wait for you, and decide: feddcd federation approve {at}"
     if held["state"] == "down" and (home := in_trial(folder)):
         return f"this site is part of a trial: feddcd federation status {_at(home.path)}"
     if held["state"] == "down":

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..._text import printable
+from .._next_step import PAUSE
 from ..config import Config
 from ..folder import WAITED, FederationFolder
 from ..site.told import LOOKING, is_waiting
@@ -21,7 +22,6 @@ from .nodes import Nodes
 
 ODD = "the site answered another question than the coordinator asked"
 WRITE_S = 1.0
-PAUSE = "the end of a pause"
 ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
 
 

@@ -1,6 +1,7 @@
 """The log of a site in plain words, for a person who answers for the data, not for the method."""
 
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
 from typing import Any
 
 from ..._text import plural, sentence_list
@@ -27,6 +28,17 @@ DIGESTS = (
 UNTOLD = "This reason stays at this site"
 IN_VAIN = "even if you approve, the rules of this site refuse this"  # to who decides
 AFTER_DENIAL = "if you deny: this site answered an earlier job"
+
+
+def time_of(entry: Mapping[str, Any]) -> str:
+    """In UTC, as all times that people read. The log has the time zone of its machine."""
+    text = str(entry.get("time", ""))
+    try:
+        time = datetime.fromisoformat(text)
+    except ValueError:
+        return text
+    aware = time.astimezone(UTC) if time.tzinfo else time
+    return aware.strftime("%Y-%m-%d %H:%M:%S UTC" if time.tzinfo else "%Y-%m-%d %H:%M:%S")
 
 
 def told(entry: Mapping[str, Any]) -> str:
@@ -94,7 +106,8 @@ def _refused(entry: Mapping[str, Any]) -> str:
 def reason_of(entry: Mapping[str, Any]) -> str:
     """Of a refusal, as the site itself knows it."""
     if "rule" in entry:
-        return f"the rule {entry['rule']}: {entry['why']}"
+        who = "a person here" if entry["rule"] == "denied" else f"the rule {entry['rule']}"
+        return f"{who}: {entry['why']}"
     return ": ".join(str(entry[name]) for name in ("refused", "why") if entry.get(name))
 
 

@@ -1,0 +1,96 @@
+"""What `status` says to do next, at a site and at the coordinator."""
+
+import pytest
+
+from feddcd.cli._status import lines_of, status_of
+from feddcd.federation._next_step import PAUSE, next_step, waits_in_words
+from feddcd.federation.config import Config
+from feddcd.federation.machine.init import create
+from feddcd.federation.machine.studies import note_state, want
+from feddcd.federation.site.approval import Asker, Waits, deny, mark_read, require
+from feddcd.federation.site.log_words import reason_of, time_of
+
+JOB = "a1b2c3d4" * 4
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return create(tmp_path / "fed", ["east", "north", "south"], Config("t"))
+
+
+@pytest.fixture
+def site(home):
+    """A job waits, and the program of the site does not run."""
+    at = home.site("east")
+    (at / "data.csv").write_text("age,y\n1,2\n")
+    path = at / "site.toml"
+    kept = [line for line in path.read_text().splitlines() if "data" not in line]
+    path.write_text("\n".join([*kept, 'data = "data.csv"', ""]))
+    with pytest.raises(Waits):
+        require(at, JOB, "this job", {"shown": ["A job asks:"]}, asked=Asker("first"))
+    return at
+
+
+def test_a_site_that_does_not_run_is_started_before_a_person_decides(site):
+    told = status_of(site)["next"]
+    assert told == (
+        "start this site: feddcd federation site fed/sites/east. Then read the jobs that wait for "
+        "you, and decide: feddcd federation approve fed/sites/east"
+    )
+
+
+def test_the_status_after_a_denial_says_how_to_undo_it(site):
+    mark_read(site, JOB)
+    deny(site, JOB)
+    (line,) = [line for line in lines_of(status_of(site)) if line.startswith("denied: ")]
+    undo = "feddcd federation approve fed/sites/east a1b2c3d4"
+    assert line == f"denied: this job of study first; to approve it: {undo}"
+
+
+def test_what_a_person_denied_is_not_called_a_rule():
+    denied = {"rule": "denied", "why": "the site's administrator did not agree to this job"}
+    assert reason_of(denied) == f"a person here: {denied['why']}"
+    assert reason_of({"rule": "cells", "why": "few"}) == "the rule cells: few"
+
+
+def test_times_of_the_log_are_in_utc_as_all_others():
+    assert time_of({"time": "2026-11-18T23:45:10+0200"}) == "2026-11-18 21:45:10 UTC"
+    assert time_of({"time": "noon"}) == "noon"
+
+
+def test_a_study_that_lost_a_site_begins_again_only_with_enough_sites(home):
+    why = "Next: a sum needs at least 3 sites, and the federation has 2"
+    study = {"study": "first", "state": "failed", "stands": "failed", "reason": why, "time": 1.0}
+    study |= {
+        "refused": [],
+        "broken": {},
+        "forbidden": {},
+        "job": "",
+        "folder": "fed/studies/first",
+    }
+    sites = [{"site": name, "state": "connected", "confirmed": True} for name in ("east", "north")]
+    told = next_step(home, {"sites": sites, "studies": [study], "open": True})
+    assert "start the study again" not in told
+    assert told.endswith("sums need at least 3 sites: feddcd federation invite fed NAME")
+    more = [*sites, {"site": "west", "state": "connected", "confirmed": True}]
+    assert "start the study again" in next_step(
+        home, {"sites": more, "studies": [study], "open": True}
+    )
+
+
+def test_a_paused_site_is_not_said_to_decide_about_a_job():
+    waits = {"people": {"east": PAUSE, "north": "this job"}, "silent": [], "until": "x"}
+    told = waits_in_words(waits | {"as_of": "1 s ago"})
+    assert "people at north (this job) have to decide" in told
+    assert "east is paused, and a person there has to end the pause" in told
+
+
+def test_only_the_last_study_that_failed_is_told_at_length(home):
+    why = "there is no table: few sites. Refused: east: no.\nNext: ask the people at east."
+    for time, name in enumerate(("first", "second")):
+        study = want(home, name, '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+        note_state(study, "failed", time=1.0 + time, reason=" ".join(why.split()))
+    first, second = (line for line in lines_of(status_of(home.path)) if line.startswith("study "))
+    assert first == "study first  failed  there is no table: few sites"
+    assert second.endswith("few sites. Refused: east: no. Next: ask the people at east.")
