@@ -728,6 +728,7 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     monkeypatch.setattr(_serving, "say", lines.append)
     monkeypatch.setattr(_serving, "ask_standing", lambda folder: bool(asks.append(folder)))
     link, held = LinkState(north, "h:1"), ("", "")
+    monkeypatch.setattr(_serving, "BRIEF_S", 0.0)
     restarted = "the coordinator has probably restarted and does not know this site yet"
     unknown = "the coordinator does not know the key of this site, or another program uses it"
     for state, why in (("connected", ""), ("connecting", restarted), ("connecting", unknown)):
@@ -743,6 +744,29 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     enrolled = north / "enrolled.json"
     os.utime(enrolled, (time.time() + 9, time.time() + 9))  # it enrols again
     assert "who has to confirm these words" in status_of(north)["next"]
+
+
+def test_a_connection_that_is_lost_for_seconds_is_no_news(folder, monkeypatch):
+    """As when the coordinator confirms another site, and its link starts again."""
+    north, lines = folder / "north", []
+    monkeypatch.setattr(_serving, "say", lines.append)
+    monkeypatch.setattr(_serving, "ask_standing", lambda folder: False)
+    link, held = LinkState(north, "h:1"), ("", "")
+    away, restarted = "the coordinator is not reachable now", "it has probably restarted"
+    told = [("connected", ""), ("connecting", away), ("connecting", restarted), ("connected", "")]
+    for state, why in told:
+        link.tell(state, why)
+        held = _serving._show_link(north, "h:1", held, "north")
+    assert lines == ["connected to h:1"]
+    link.tell("connecting", away)
+    held = _serving._show_link(north, "h:1", held, "north")
+    monkeypatch.setattr(_serving, "BRIEF_S", 0.0)  # it lasts
+    held = _serving._show_link(north, "h:1", held, "north")
+    assert _serving._show_link(north, "h:1", held, "north") == held
+    assert lines[1:] == [f"connecting with h:1: {away}"]
+    link.tell("connected", "")
+    _serving._show_link(north, "h:1", held, "north")
+    assert lines[2:] == ["connected to h:1"]
 
 
 def test_a_site_that_cannot_connect_says_it_once(folder, monkeypatch):

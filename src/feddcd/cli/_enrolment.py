@@ -210,6 +210,10 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     say(f"  If the person at {site} has other words: {_retire(folder, site)}")
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
+    say(
+        "If other sites are connected, they lose the connection for some seconds now, and connect "
+        "again by themselves."
+    )
     say(f"{site} is confirmed. next: feddcd federation status {_quoted(folder.path)}")
 
 

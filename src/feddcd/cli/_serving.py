@@ -41,6 +41,8 @@ LISTENS = "the coordinator listens at"  # benchmarks/enrol.py waits for this
 WAITS_FOR_CONFIRM = "waits for confirm"
 RETIRED = "retired"  # or rejected
 ENDED = "its program ended"
+LOST = "lost"  # for seconds, which is no news
+BRIEF_S = 25.0  # for which the coordinator is away when its link starts again
 LOOK_S = 30.0  # between two looks at what is broken
 KNOWN_BEFORE = (
     "the coordinator knew this site before, and does not know it now. Perhaps the coordinator "
@@ -157,9 +159,15 @@ def _show_link(
     if before[0] == RETIRED and (UNKNOWN in now[1] or now[0] in ("connecting", "down")):
         return before
     refused = UNKNOWN in now[1] or RESTARTED in now[1]
-    asks = now != before and refused and before[0] != WAITS_FOR_CONFIRM
+    changed = now[1] != before[1] if before[0] == LOST else now != before
+    asks = changed and refused and before[0] != WAITS_FOR_CONFIRM
     if asks and _says_retired(folder):
         return RETIRED, ""
+    if before[0] == LOST and now[0] == "connected":
+        return now
+    lost = time.time() - float(held.get("let_in") or 0.0)
+    if now[0] == "connecting" and before[0] in ("connected", LOST) and lost < BRIEF_S and not new:
+        return LOST, now[1]
     if new:
         now = WAITS_FOR_CONFIRM, enrolment_words(folder)
     again = now in (("connecting", ""), ("down", ""))  # it asks again
