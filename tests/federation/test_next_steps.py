@@ -1,8 +1,12 @@
 """What `status` says to do next, at a site and at the coordinator."""
 
+from contextlib import suppress
+
 import pytest
 
+from feddcd.cli import _enrolment
 from feddcd.cli._status import lines_of, status_of
+from feddcd.cli.app import main
 from feddcd.federation._next_step import PAUSE, next_step, waits_in_words
 from feddcd.federation.config import Config
 from feddcd.federation.machine.init import create
@@ -94,3 +98,21 @@ def test_only_the_last_study_that_failed_is_told_at_length(home):
     first, second = (line for line in lines_of(status_of(home.path)) if line.startswith("study "))
     assert first == "study first  failed  there is no table: few sites"
     assert second.endswith("few sites. Refused: east: no. Next: ask the people at east.")
+
+
+def test_the_words_need_no_option(home, monkeypatch):
+    heard = []
+    monkeypatch.setattr(_enrolment, "confirm_command", lambda *given: heard.append(given[1:]))
+    for how in (["one", "two", "three"], ["--words", "one two three"]):
+        with suppress(SystemExit):
+            main(["federation", "confirm", "fed", "east", *how])
+    assert heard == [("east", "one two three")] * 2
+
+
+def test_an_invitation_file_is_not_replaced_without_a_word(home, capsys):
+    for _ in range(2):
+        with suppress(SystemExit):
+            main(["federation", "invite", "fed", "west"])
+        (home.server / "invitations" / "west.json").unlink(missing_ok=True)
+    err = capsys.readouterr().err
+    assert err.count("west.invite was there before") == 1

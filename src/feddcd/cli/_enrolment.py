@@ -45,6 +45,11 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
         found(text=made.text())
         return say_lines(made.text())
     file = out or Path(f"{site}.invite")
+    if before is None and file.exists():
+        warn(
+            f"the file {shown(file)} was there before, and feddcd replaces it. An older invitation "
+            f"of {site} does not work any more"
+        )
     save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
     say(

@@ -81,13 +81,15 @@ def enrol(
 def confirm(
     folder: Folder,
     site: SiteName,
-    words: Annotated[
-        str,
-        option(
-            "The words that the person at the site reads to you. Without --words, the "
-            "command asks you for the words."
+    heard: Annotated[
+        list[str] | None,
+        typer.Argument(
+            help="The words that the person at the site reads to you. Without words, the command "
+            "asks you for them.",
+            metavar="[WORDS]...",
         ),
-    ] = "",
+    ] = None,
+    words: Annotated[str, option("The same words, in quotes.")] = "",
 ) -> None:
     """At the coordinator: let a site in, after both people compared six words by phone.
 
@@ -95,7 +97,7 @@ def confirm(
     """
     from ._enrolment import confirm_command
 
-    confirm_command(folder, site, words)
+    confirm_command(folder, site, words or " ".join(heard or ()))
 
 
 @federation_app.command("serve")
