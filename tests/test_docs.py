@@ -101,6 +101,11 @@ NETWORK = "asks the publishers of data; tests/data/test_fetch.py asks a server o
 SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos plays, starts it"
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs some sites"
+BOTH_WAYS = (
+    "feddcd race --bits 8 --seeds 3 --share 0.3 --share 1 --problem wine-iid-2 "
+    "--problem cancer-dirichlet-2 --problem synthetic-iid-3 --algorithm fedqn "
+    "--algorithm pointsaga --algorithm fedlbfgs"
+)
 NOT_RUN = {  # what is printed and not run, and why
     "index.md": {"pip install feddcd": INDEX},
     "README.md": {
@@ -138,7 +143,10 @@ NOT_RUN = {  # what is printed and not run, and why
         "python benchmarks/paper.py --variant authors --seeds 10 --out DIR": HOURS,
         "feddcd reproduce all --variant authors --seeds 10 --out DIR": HOURS,
     },
-    "race.md": {"feddcd race --bits 8 --seeds 3 --behind 2.5 --tune --jobs 15": HOURS_RACE},
+    "race.md": {
+        "feddcd race --bits 8 --seeds 3 --behind 2.5 --tune --jobs 15": HOURS_RACE,
+        BOTH_WAYS: "races for a minute; tests/race run the like",
+    },
     "relatives.md": {"python benchmarks/relatives.py": "measures for minutes"},
     "tutorial.md": {"feddcd federation up fed": MANY},
 }
