@@ -53,8 +53,8 @@ def race(
     behind: Annotated[
         float | None,
         option(
-            "Stop a run when its clients have sent this many times the bytes of the first method "
-            "that reached the gap."
+            "Run the method named first before the others. Stop a run of another method when its "
+            "clients have sent this many times the bytes that the first one needed to the gap."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,
