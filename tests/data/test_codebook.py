@@ -248,8 +248,7 @@ BAD = {
     "no type": (
         "[columns.x]\nunit = 'kg'",
         (
-            "codebook.toml: the column 'x': type must be a known type, got None; there are "
-            "boolean, "
+            "codebook.toml: the column 'x': it has no type; give one of: boolean, "
             "category, date, identifier, integer, number"
         ),
     ),

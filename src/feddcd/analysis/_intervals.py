@@ -20,9 +20,11 @@ def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) 
     between which the outcome of one new row of weight 1 lies."""
     check_level("interval", level)
     if result.classes is not None:
-        raise SpecError("with several classes, shares are predicted without intervals: leave out "
-            "<interval>",
-                        settings={"interval": None})  # fmt: skip
+        raise SpecError(
+            "an outcome of several classes has predicted probabilities, but no intervals for "
+            "them: remove <interval>",
+            settings={"interval": None},
+        )
     loss, factor = family_of(result.family, result.link), reference(result).within(float(level))
     V = result.original_covariance.to_numpy()
     variance = np.sum((rows @ V) * rows, 1)

@@ -165,6 +165,8 @@ def _entry(values: Any) -> ColumnEntry:
             raise SpecError(f"unknown setting {name!r}{nearest(name, SETTINGS)}")
     kind = values.get("type")
     if kind not in TYPES:
+        if kind is None:
+            raise SpecError(f"it has no type; give one of: {', '.join(sorted(TYPES))}")
         raise SpecError(f"type must be a known type, got {kind!r}{nearest(str(kind), TYPES)}")
     made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     for name in ("label", "unit"):
