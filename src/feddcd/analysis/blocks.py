@@ -52,8 +52,8 @@ DESCRIPTION = {
     "levels": "for each category, how many rows of each group have each level or no value",
     "top": "for each column of numbers, a bound on its largest value, rounded up to a power of 2",
     "digits": "for each column of numbers, how many decimals its values have",
-    "few": "whether this site counts rare values together with others, and whether it left out rows "
-    "because of rare values",
+    "few": "whether this site counts rare values together with others, and whether it left out "
+    "rows because of rare values",
     "s1": "for each column of numbers, the sum of its values in each group",
     "s2": "for each column of numbers, the sum of squares of its values in each group",
     "parts": "for quantiles: how many rows of a group are in each part of a range of values",
