@@ -1,6 +1,7 @@
 """A description under careful policies: nothing that leaves a site speaks of fewer than k of its
 rows, whatever other sites add to the sums."""
 
+import dataclasses
 from contextlib import suppress
 
 import numpy as np
@@ -13,6 +14,7 @@ from feddcd import _files as files
 from feddcd._errors import Refused, Stalled
 from feddcd.analysis._describe import Describe
 from feddcd.analysis._describe_plan import DescribePlan
+from feddcd.analysis._describe_text import groups
 from feddcd.analysis.protocol import ALL, Count, Max, Sum, arrays
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
@@ -258,3 +260,26 @@ def test_exact_quantiles_have_to_be_named():
         Policy().check(out)
     Policy(kinds=("columns", "counts", "means", "parts", "values")).check(out)
     Policy(min_support=1).check(out)
+
+
+def test_counts_that_sites_may_have_changed_carry_a_sign_in_all_files(tmp_path):
+    """Three missing values became five, and the table called them exact."""
+    d = patients(seed=1)
+    d["town"] = d.ward.where(np.arange(len(d)) % 9 > 0, None)
+    exact = feddcd.describe(d, ["ward", "town", "bmi"], least=5, quantiles="rounded")
+    assert "≈ before a count" not in exact.summary()
+    made = dataclasses.replace(exact, careful=(3, 1))
+    rows = {(of, name): cell for of, lines in groups(made, made.table) for name, cell in lines}
+    signed = {key for key, cell in rows.items() if cell.startswith("≈") and "median" not in key[1]}
+    assert signed == {("town", "a"), ("town", "b"), ("town", "c"), ("town", "missing")} | {
+        ("bmi", "missing")
+    }, "a column without a missing value is exact, and so are the rows of a table without groups"
+    list(made.write(tmp_path))
+    note = "≈ before a count means that these sites may have changed it"
+    for name in ("summary.txt", "table1.md", "report.html"):
+        assert note in " ".join((tmp_path / name).read_text("utf-8").split()), name
+    for name in ("summary.txt", "table1.csv", "table1.md", "report.html"):
+        assert "≈ 14" in (tmp_path / name).read_text("utf-8"), name
+    by = dataclasses.replace(feddcd.describe(d, ["bmi"], by="sex", least=5), careful=(3, 1))
+    _, ((_, *cells), *_) = groups(by, by.table)[0]
+    assert all(cell.startswith("≈ ") for cell in cells), "rows of small groups are left out"

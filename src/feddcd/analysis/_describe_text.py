@@ -10,9 +10,10 @@ import numpy as np
 import pandas as pd
 
 from .._text import NONE, count, number, plural, printable, trim
-from ..data.capping import notes as cap_notes
 from ..report.tables import Group, terminal_table
 from ._bins import Quantile
+from ._describe_notes import ABOUT, changed, changed_rows
+from ._describe_notes import notes as notes
 from ._describe_plan import QUARTILES, DescribePlan
 from ._description import DescribeResult, LevelSummary, NumberSummary, Section
 from ._layout import wrapped
@@ -20,7 +21,6 @@ from ._printed import lacking
 from .protocol import APART
 
 WIDTH = 118
-ABOUT = "≈ "
 MOST_PLACES = 6
 
 
@@ -37,16 +37,20 @@ def _cells(result: DescribeResult, section: Section) -> list[str]:
 def groups(result: DescribeResult, section: Section, in_line: bool = False) -> list[Group]:
     """The rows of Table 1, one group of them for each column of the data; `in_line`: all numbers of
     a row have the same number of decimals, as a journal wants it."""
-    found: list[Group] = [("", [("rows", *(_count(x) for x in section.rows))])]
+    left = changed_rows(result)
+    found: list[Group] = [("", [("rows", *(_count(x, left) for x in section.rows))])]
     numbers = {each.name: each for each in section.numbers}
     levels = {each.name: each for each in section.levels}
     for name in result.plan.names:
         if name in numbers:
             about = result.careful[0] > 0  # no quantile is exact where a site joined values
             places = _places(numbers[name]) if in_line else None
-            found.append((printable(name), _number_rows(numbers[name], result.plan, about, places)))
+            rows = _number_rows(numbers[name], result.plan, about, places)
+            missing = _missing(numbers[name], changed(result, numbers[name]))
+            found.append((printable(name), rows + missing))
         else:
-            found.append((printable(name), _level_rows(levels[name])))
+            each = levels[name]
+            found.append((printable(name), _level_rows(each, changed(result, each))))
     return [group for group in found if group[1]]
 
 
@@ -93,23 +97,25 @@ def _number_rows(
                 (f"{100 * share:g} %", *(one(q, i) for q in each.quantiles))
                 for i, share in enumerate(shares)
             ]
-    if np.any(each.missing != 0):
-        rows.append(("missing", *map(_count, each.missing)))
     return rows
 
 
-def _level_rows(each: LevelSummary) -> list[tuple[str, ...]]:
+def _level_rows(each: LevelSummary, about: bool = False) -> list[tuple[str, ...]]:
     rows = [
-        (printable(level), *map(_share, counts, shares))
+        (printable(level), *(_share(*x, about) for x in zip(counts, shares, strict=True)))
         for level, counts, shares in zip(each.levels, each.counts, each.share, strict=True)
     ]
-    if np.any(each.missing != 0):
-        rows.append(("missing", *map(_count, each.missing)))
-    return rows
+    return rows + _missing(each, about)
 
 
-def _count(x: float) -> str:
-    return NONE if np.isnan(x) else count(x)
+def _missing(each: NumberSummary | LevelSummary, about: bool) -> list[tuple[str, ...]]:
+    if not np.any(each.missing != 0):
+        return []
+    return [("missing", *(_count(x, about) for x in each.missing))]
+
+
+def _count(x: float, about: bool = False) -> str:
+    return NONE if np.isnan(x) else f"{ABOUT if about else ''}{count(x)}"
 
 
 def _mean(mean: float, sd: float, places: int | None = None) -> str:
@@ -123,10 +129,10 @@ def _in_line(value: float, places: int | None) -> str:
     return f"{value:,.{places}f}".replace("-", "−")
 
 
-def _share(rows: float, share: float) -> str:
-    if np.isnan(rows):
-        return NONE
-    return count(rows) if np.isnan(share) else f"{count(rows)} ({100 * share:.1f} %)"
+def _share(rows: float, share: float, about: bool = False) -> str:
+    if np.isnan(rows) or np.isnan(share):
+        return _count(rows, about)
+    return f"{_count(rows, about)} ({100 * share:.1f} %)"
 
 
 def _quantile(q: Quantile | None, about: bool = False, places: int | None = None) -> str:
@@ -147,46 +153,11 @@ def _median(
     return f"{middle} [{low}, {high}]"
 
 
-def notes(result: DescribeResult, paper: bool = False) -> list[str]:
-    """What a reader of the table has to know; a reader of a paper knows no options."""
-    plan = result.plan
-    found = [printable(line) for line in cap_notes(plan.codebook)]
-    if plan.least > 1:
-        why = (
-            f"the number describes fewer than {plan.least} rows, or somebody could compute such "
-            "a number from it"
-        )
-        found.append(f"{NONE} means that a number is not shown, because {why}.")
-    if plan.quantiles == "rounded" and result.table.numbers:
-        found.append(
-            f"{ABOUT}means that the number is the middle of a range with at least {plan.least} "
-            "rows."
-        )
-    if result.table.levels:
-        found.append("Percentages are of the rows without a missing value.")
-    found += [printable(x.named() if paper else x.told()) for x in result.left_out]
-    careful, left = result.careful
-    if result.n_dropped:
-        some = f"{'at least ' if careful else ''}{plural(result.n_dropped, 'row')}"
-        lack = " or ".join(map(printable, plan.complete))
-        found.append(f"The table leaves out {some} without a value in {lack}.")
-    if careful and result.table.numbers:
-        told = "each site joins similar values, so the numbers can be wrong by a few rows"
-        sign = f" ({ABOUT.strip()} marks such quantiles)" if plan.quantiles != "none" else ""
-        found.append(f"For quantiles and histograms {told}{sign}.")
-    if left:
-        told = (
-            "the rows of small groups are left out, and a value that only few rows have "
-            "counts as missing"
-        )
-        found.append(f"At {plural(left, 'site')} {told}.")
-    return found
-
-
 def pattern_rows(result: DescribeResult) -> tuple[list[str], list[list[str]]]:
     """Columns that are missing together, and in how many rows."""
     pairs = zip(result.patterns["missing"], result.patterns["rows"], strict=True)
-    return ["missing together", "rows"], [[printable(name), count(n)] for name, n in pairs]
+    about = result.careful[1] > 0
+    return ["missing together", "rows"], [[printable(name), _count(n, about)] for name, n in pairs]
 
 
 def summary(result: DescribeResult, limit: int | None = None) -> str:
