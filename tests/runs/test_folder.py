@@ -138,7 +138,7 @@ def test_compare_goes_on_where_it_was_stopped(monkeypatch, capsys):
     with monkeypatch.context() as patch:
         pressing(patch, "fedavg", 4)
         command(f"{race} --out race", code=130)
-    assert "stopped after round 4; to continue: feddcd compare --resume race" in (
+    assert "stopped after round 4 of fedavg; to continue: feddcd compare --resume race" in (
         capsys.readouterr().out
     )
     first = Path("race/mbsgd/history.csv").read_bytes()
@@ -195,11 +195,63 @@ def test_ctrl_c_while_a_run_is_compiled_stops_before_the_first_round(monkeypatch
     assert rounds_done("a") == 4
 
 
+def stopping_in_report(monkeypatch, after: int) -> None:
+    """Ctrl-C while the files of this run are written: between its last round and the next run."""
+    write, written = run_module.Result.write, []
+
+    def pressed(result, folder):
+        write(result, folder)
+        written.append(folder)
+        if len(written) == after:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    monkeypatch.setattr(run_module.Result, "write", pressed)
+
+
+@pytest.mark.parametrize(
+    ("seeds", "after", "where"),
+    [
+        ("", 1, "after mbsgd"),
+        ("--seeds 2", 1, "after mbsgd with seed 0"),
+        ("--seeds 2", 2, "after seed 0"),
+    ],
+)
+def test_ctrl_c_between_two_runs_says_how_to_continue(monkeypatch, capsys, seeds, after, where):
+    race = f"compare {QUICK} --rounds 2 --algorithm mbsgd --algorithm fedavg --out race {seeds}"
+    with monkeypatch.context() as patch:
+        stopping_in_report(patch, after)
+        command(race, code=130)
+    said = capsys.readouterr().out
+    assert f"stopped {where}; to continue: feddcd compare --resume race" in said
+    if seeds:
+        assert f"{after - 1} of 2 seeds {'is' if after == 2 else 'are'} finished" in said
+    command("compare --resume race -q")
+    assert len(list(Path("race").glob("**/checkpoint.npz"))) == (4 if seeds else 2)
+
+
+def test_ctrl_c_after_the_last_round_lets_the_run_end(monkeypatch):
+    stopping_in_report(monkeypatch, 1)
+    command(f"run {QUICK} --rounds 2 --algorithm mbsgd --out a -q")
+    assert disk.read_summary(Path("a"))["status"] == "finished"
+
+
+@pytest.mark.parametrize("name", ["run", "compare"])
+def test_ctrl_c_before_a_folder_is_there_says_that_nothing_is_saved(name, monkeypatch, capsys):
+    def pressed(*args, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(_commands, "_merge", pressed)
+    command(f"{name} {QUICK} --rounds 2 --algorithm mbsgd --out a", code=130)
+    assert "stopped before the first round: nothing is saved." in capsys.readouterr().out
+
+
 def test_a_second_ctrl_c_ends_at_once(monkeypatch, capsys):
     before = signal.getsignal(signal.SIGINT)
     pressing(monkeypatch, "mbsgd", 2, times=2)
-    command(f"compare {QUICK} --rounds 50 --algorithm mbsgd --out race -q", code=130)
-    assert "Traceback" not in capsys.readouterr().err
+    command(f"compare {QUICK} --rounds 50 --algorithm mbsgd --out race", code=130)
+    said = capsys.readouterr()
+    assert "Traceback" not in said.err
+    assert "stopped; to continue: feddcd compare --resume race" in said.out
     assert signal.getsignal(signal.SIGINT) is before
 
 

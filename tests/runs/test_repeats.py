@@ -160,7 +160,14 @@ def feddcd_cli(command, code=0):
     assert stop.value.code == code
 
 
-@pytest.mark.parametrize("seeds", [0, 1, -3, True, 2.5, 10**9])
+def test_one_seed_is_enough(tmp_path):
+    small = {"clients": 4, "rounds": 1, "algorithms": ["mbsgd"]}
+    found = feddcd.compare("wine", seeds=1, out=tmp_path / "one", **small)
+    assert list(found) == [0]
+    assert "Medians" not in found.to_latex()
+
+
+@pytest.mark.parametrize("seeds", [0, -3, True, 2.5, 10**9])
 def test_odd_numbers_of_seeds_are_refused(seeds):
-    with pytest.raises(ValueError, match="need 2 <= seeds"):
+    with pytest.raises(ValueError, match="need 1 <= seeds"):
         feddcd.repeat("wine", seeds=seeds)

@@ -4,7 +4,7 @@ import atexit
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from .._errors import FeddcdError, MissingExtra, SpecError
@@ -44,6 +44,20 @@ def judged(verdict: str) -> Iterator[None]:
         say(verdict)
         complain(error)
         sys.exit(UNPROVEN)
+
+
+@contextmanager
+def told_when_stopped(how: Callable[[], str]) -> Iterator[None]:
+    """Ctrl-C in a moment in which work ends at once: `how` says what to do now."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(how())
+        sys.exit(INTERRUPTED)
+
+
+def nothing_saved() -> str:
+    return "stopped before the first round: nothing is saved. To start again, use the same command"
 
 
 def leave(code: int) -> None:

@@ -1,6 +1,5 @@
 """What the commands do: options in, files and tables out."""
 
-import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
 from ._habits import found
+from ._stopping import complete, exit_stopped, seeds_told, stoppable, stopped_at
 from ._terminal import bars, console, say
 
 DEMO = (
@@ -45,7 +45,7 @@ def run_command(
         return compare_command(options, config, methods, settings, seeds, out, folder, quiet)
     if folder is not None:
         changes = _changes(options, config, settings, out)
-        with _bars(quiet) as watch:
+        with stoppable(folder, "run"), _bars(quiet) as watch:
             name, before = read_spec(folder).algorithm, _rounds_so_far(folder)
             result = resume(folder, watch=lambda step: watch(name, step), **changes)
         if result.history.rounds == before and result.summary["status"] == "finished":
@@ -53,7 +53,7 @@ def run_command(
     else:
         spec = Spec(**_with_method(_merge(options, config, dict(map(parse_setting, settings)))))
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
-        with _bars(quiet) as watch:
+        with stoppable(folder, "run"), _bars(quiet) as watch:
             result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
     found(folder=folder, report=folder / "report.html", summary=result.summary)
     if not quiet:
@@ -62,7 +62,8 @@ def run_command(
             say(f"method: {result.spec.algorithm}: {why}")
         _advise([result])
         say(f"report: {folder / 'report.html'}")
-    _exit_if_stopped(result.summary, f"feddcd run --resume {folder}")
+    if result.summary["status"] == "stopped":
+        exit_stopped(f"after round {result.summary['rounds']}", folder, "run")
 
 
 def _rounds_so_far(folder: Path) -> int:
@@ -131,7 +132,7 @@ def race(
     quiet: bool,
 ) -> None:
     several = "seeds" in base
-    with _bars(quiet) as watch:
+    with stoppable(folder, "compare"), _bars(quiet) as watch:
         made = compare(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
@@ -143,18 +144,12 @@ def race(
         if isinstance(made, Comparison):
             _advise(made.results.values())
         if not isinstance(made, Comparison):
-            say(f"{_seeds(len(made.comparisons), base['seeds'])}; each run is in repeats.csv")
+            seeds = seeds_told(complete(made, algorithms), base["seeds"])
+            say(f"{seeds}; each run is in repeats.csv")
         say(f"picture: {folder / 'compare.png'}")
         say(f"report:  {folder / 'report.html'}")
-    latest = made if isinstance(made, Comparison) else list(made.comparisons.values())[-1]
-    last = list(latest.results.values())[-1]
-    _exit_if_stopped(last.summary, f"feddcd compare --resume {folder}")
-
-
-def _seeds(done: int, wanted: int) -> str:
-    """An interrupt may leave seeds that did not begin."""
-    some = f"{done} of {wanted} seeds" if done < wanted else plural(done, "seed")
-    return f"medians over {some}" if done > 1 else f"only {some} ran so far"
+    if where := stopped_at(made, algorithms, base.get("seeds")):
+        exit_stopped(where, folder, "compare")
 
 
 def demo_command(out: Path, quiet: bool) -> None:
@@ -291,9 +286,3 @@ def _advise(results: Iterable[Result]) -> None:
     for result in results:
         if advice := result.summary.get("advice"):
             say(f"{result.summary['algorithm']}: {advice}")
-
-
-def _exit_if_stopped(summary: dict[str, Any], command: str) -> None:
-    if summary["status"] == "stopped":
-        say(f"stopped after round {summary['rounds']}; to continue: {command}")
-        sys.exit(130)

@@ -17,7 +17,7 @@ from ..runs.spec import Spec
 from ._codebook import codebook, site_app
 from ._data import data_app
 from ._describe_app import describe
-from ._ending import INTERRUPTED, WRONG, complain, leave
+from ._ending import INTERRUPTED, WRONG, complain, leave, nothing_saved, told_when_stopped
 from ._enrolment_app import federation_app
 from ._glm_app import glm
 from ._habits import Wordy, be_wordy, equip
@@ -101,6 +101,10 @@ Seeds = Annotated[
 Out = Annotated[
     Path | None, option("Write the results into this folder. Default: a new folder in runs/.")
 ]
+Bits = Annotated[
+    int | None,
+    option("Send each number with 8, 16, 32 or 64 bits. Default: 8 for fedqn, 64 for the others."),
+]
 Resume = Annotated[
     Path | None,
     option("Continue the run in this folder. Use --rounds to give a new total number of rounds."),
@@ -111,7 +115,7 @@ def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
     """The options of a run: one for every field of Spec, so that none can be forgotten, or an
     `other` one instead."""
     fields = {f.name: _field_option(f) for f in dataclasses.fields(Spec) if f.name != "given"}
-    own = {"seeds": Seeds, "out": Out, "resume": Resume, "quiet": Quiet}
+    own = {"bits": Bits, "seeds": Seeds, "out": Out, "resume": Resume, "quiet": Quiet}
     kinds = {"config": Config} | fields | other | own
 
     def decorate(command: Any) -> Any:
@@ -141,16 +145,20 @@ def _field_option(field: dataclasses.Field) -> Any:
 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec()
-def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
+def run(
+    config: Any, bits: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any
+) -> None:
     """Train a model with one algorithm. The command writes a run folder with a report.
 
     Example: feddcd run --data digits --clients 20 --tau 8 --algorithm pointsaga --target-gap 0.01
     --out runs/digits
     """
-    from ._run import run_command
+    with told_when_stopped(nothing_saved):
+        from ._run import run_command
 
-    settings = options.pop("settings") or []
-    run_command(options, config, settings, seeds, out, resume, quiet)
+        settings = options.pop("settings") or []
+        settings += [] if bits is None else [f"bits={bits}"]
+        run_command(options, config, settings, seeds, out, resume, quiet)
 
 
 @app.command(rich_help_panel="Commands")
@@ -161,17 +169,21 @@ def run(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: 
         option("Change a setting of one algorithm, written as algorithm.key=value.", "--set"),
     ],
 )
-def compare(config: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any) -> None:
+def compare(
+    config: Any, bits: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any
+) -> None:
     """Compare several algorithms on the same clients. The command writes curves, a table and a
     report.
 
     Example: feddcd compare --data digits --partition sorted --algorithm feddcd --algorithm
     fedavg --set fedavg.lr=0.1 --rounds 60 --out runs/race
     """
-    from ._run import compare_command
+    with told_when_stopped(nothing_saved):
+        from ._run import compare_command, usual
 
-    algorithms, settings = options.pop("algorithm") or [], options.pop("settings") or []
-    compare_command(options, config, algorithms, settings, seeds, out, resume, quiet)
+        algorithms, settings = options.pop("algorithm") or [], options.pop("settings") or []
+        settings += [] if bits is None else [f"{a}.bits={bits}" for a in algorithms or usual()]
+        compare_command(options, config, algorithms, settings, seeds, out, resume, quiet)
 
 
 app.command("glm", rich_help_panel="Commands")(glm)

@@ -11,14 +11,16 @@ from .._types import Params
 from ..algorithms import ALGORITHMS, AbstractAlgorithm
 from ..problems import AbstractProblem
 from ._inputs import choose, collect
-from .build import check_names, load_data
+from .build import check_methods, check_names, load_data
 from .comparison import Comparison, Repeats
+from .interrupt import patient_interrupt
 from .run import Progress, execute
 from .spec import Setting
 
 Watch = Callable[[str, Progress], object]
 MOST = 1000  # seeds
-Algorithms = Sequence[str | AbstractAlgorithm] | Mapping[str, str | AbstractAlgorithm]
+Algorithm = str | AbstractAlgorithm
+Algorithms = Algorithm | Sequence[Algorithm] | Mapping[str, Algorithm]
 
 
 @overload
@@ -64,8 +66,9 @@ def compare(
 
     Args:
         data: As in `run`: a name, a path or a Python object.
-        algorithms: Names and objects, or a dict with a name or an object for each label. If not
-            given: the six of `feddcd compare`. An object in a list has the name of its class.
+        algorithms: Names and objects, or a dict with a name or an object for each label, or one
+            name or object alone. If not given: the six of `feddcd compare`. An object in a list
+            has the name of its class.
         settings: For each label, settings of this method by name, as `{"fedavg": {"lr": 0.1}}`.
         model: As in `run`, the same for all methods.
         loss: As in `run`: a function, or the share of uploads that are lost.
@@ -77,7 +80,7 @@ def compare(
         out: The folder to write, with one folder in it for each label. Without it, nothing is
             written.
         resume: Continue the runs in the folder `out`. A method that has no run there starts.
-        seeds: The number of runs of each method, 2 to 1,000 (see `repeat`). If not given: one run.
+        seeds: The number of runs of each method, 1 to 1,000 (see `repeat`). If not given: one run.
         watch: A function that `compare` calls with the label of a method and its progress. If it
             returns True, this run stops, and the methods after it do not start.
         options: The fields of `Spec`, the same for all methods.
@@ -120,22 +123,25 @@ def compare(
     if given.data is None and given.problem is None:
         loaded = load_data(spec)
         runs = {a: (chosen, own._replace(data=loaded)) for a, (chosen, own) in runs.items()}
+    if len(runs) > 1:
+        check_methods(list(runs.values()))
     results = {}
-    for label, (chosen, own) in runs.items():
-        folder = None if out is None else Path(out) / label
-        results[label] = execute(
-            chosen,
-            folder=folder,
-            resume=resume and folder is not None and (folder / "checkpoint.npz").exists(),
-            watch=lambda progress, label=label: watch(label, progress),
-            given=own,
-            label=label,
-        )
-        if results[label].summary["status"] == "stopped":
-            break
-    comparison = Comparison(results)
-    if out is not None:
-        comparison.write(Path(out))
+    with patient_interrupt() as stop:
+        for label, (chosen, own) in runs.items():
+            folder = None if out is None else Path(out) / label
+            results[label] = execute(
+                chosen,
+                folder=folder,
+                resume=resume and folder is not None and (folder / "checkpoint.npz").exists(),
+                watch=lambda progress, label=label: watch(label, progress),
+                given=own,
+                label=label,
+            )
+            if results[label].summary["status"] == "stopped" or stop():
+                break
+        comparison = Comparison(results)
+        if out is not None:
+            comparison.write(Path(out))
     return comparison
 
 
@@ -146,6 +152,8 @@ def usual() -> list[str]:
 
 def labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
     """The methods by what they are called, which names their folders, too."""
+    if isinstance(algorithms, str | AbstractAlgorithm):  # one without its list
+        algorithms = [algorithms]
     if isinstance(algorithms, Mapping):
         methods = dict(algorithms)
     else:
@@ -173,7 +181,7 @@ def repeat(
 
     Args:
         data: As in `run`: a name, a path or a Python object.
-        seeds: The number of seeds, 2 to 1,000.
+        seeds: The number of seeds, 1 to 1,000.
         seed: The first seed, a whole number >= 0; the others follow it.
         split_seed: The seed of the split. If not given: the first seed.
         out: The folder to write, with one folder in it for each seed. Without it, nothing is
@@ -186,26 +194,28 @@ def repeat(
         A `Repeats`, with one `Comparison` for each seed.
 
     Raises:
-        SpecError: `seeds` is not a whole number from 2 to 1,000; or as in `compare`.
+        SpecError: `seeds` is not a whole number from 1 to 1,000; or as in `compare`.
 
     Examples:
         >>> repeats = feddcd.repeat("wine", algorithms=["mbsgd"], seeds=2, clients=6, rounds=5)
         >>> list(repeats)
         [0, 1]
     """
-    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 2 <= seeds <= MOST:
-        raise SpecError(f"need 2 <= seeds <= {MOST}, got seeds={seeds!r}")
+    if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST:
+        raise SpecError(f"need 1 <= seeds <= {MOST}, got seeds={seeds!r}")
     split = seed if split_seed is None else split_seed
     comparisons = {}
-    for one in range(seed, seed + seeds):
-        told = lambda name, progress, one=one: watch(f"{name} {one}", progress)
-        folder = None if out is None else Path(out) / f"seed-{one}"
-        comparisons[one] = compare(
-            data, seed=one, split_seed=split, out=folder, watch=told, **options
-        )
-        if any(r.summary["status"] == "stopped" for r in comparisons[one].results.values()):
-            break
-    repeats = Repeats(comparisons)
-    if out is not None:
-        repeats.write(Path(out))
+    with patient_interrupt() as stop:
+        for one in range(seed, seed + seeds):
+            told = lambda name, progress, one=one: watch(f"{name} {one}", progress)
+            folder = None if out is None else Path(out) / f"seed-{one}"
+            comparisons[one] = compare(
+                data, seed=one, split_seed=split, out=folder, watch=told, **options
+            )
+            runs = comparisons[one].results.values()
+            if any(run.summary["status"] == "stopped" for run in runs) or stop():
+                break
+        repeats = Repeats(comparisons)
+        if out is not None:
+            repeats.write(Path(out))
     return repeats

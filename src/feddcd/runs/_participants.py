@@ -33,6 +33,24 @@ def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractPart
     return Lossy(chosen, spec.loss) if spec.loss > 0 else chosen
 
 
+def check_everyone(spec: Spec, N: int, tau: int) -> None:
+    away = tau < N or spec.participation.startswith("available")
+    if not away and spec.loss == 0:
+        return
+    now, todo = [], []
+    if away:
+        now.append(f"{tau} of {N} clients take part (participation {spec.participation})")
+        todo.append("<participation>")
+    if spec.loss > 0:
+        now.append(f"uploads get lost (loss {spec.loss:g})")
+        todo.append("<loss>")
+    raise SpecError(
+        f"{spec.algorithm} needs all clients in every round, but {' and '.join(now)}: set "
+        f"{' and '.join(todo)}",
+        settings={"participation": "everyone", "loss": 0},
+    )
+
+
 def _probability(text: str, default: float) -> float:
     try:
         return float(text) if text else default

@@ -90,7 +90,7 @@ def run(
             nothing is written.
         resume: Continue the run in the folder `out`, with the same arguments and perhaps more
             `rounds` or a smaller `target_gap`.
-        seeds: The number of runs with different seeds, 2 to 1,000 (see `repeat`). If not given:
+        seeds: The number of runs with different seeds, 1 to 1,000 (see `repeat`). If not given:
             one run.
         watch: A function that gets the new rows after each certificate; if it returns True, the
             run stops.

@@ -1,6 +1,7 @@
 """From a spec to the objects that run; names and settings are checked by the catalogue's rows."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -22,7 +23,7 @@ from ..problems import MLP, Architecture, Linear, stacks_of, with_stacks
 from ..simulator.simulate import Federation, federation
 from ..solvers import SOLVERS, Solver
 from ._inputs import Inputs, start_of
-from ._participants import make_participation
+from ._participants import check_everyone, make_participation
 from ._parts import divide
 from .auto import AUTO, STAND_IN, choose_method
 from .spec import Spec
@@ -57,14 +58,7 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     federated, names = _federate(spec, given)
     N = len(federated.problem.mu)
     participation = make_participation(spec, N, federated)
-    spec, why = _settled(spec, given, federated, participation)
-    named = given.named(spec)
-    algorithm = given.algorithm
-    if algorithm is None:
-        algorithm = make_algorithm(
-            named, N, participation.tau, _bounded(federated, given), own=given.problem is not None
-        )
-    _check_step(algorithm, federated)
+    spec, why, algorithm = _method(spec, given, federated, participation)
     fed = federation(
         algorithm, federated.problem, participation, seed=spec.seed, test=federated.test,
         every=spec.eval_every,
@@ -73,6 +67,33 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     if fed.mesh is not None:  # no second copy of the data on the first device
         federated = federated._replace(problem=fed.measure.problem)  # pyright: ignore
     return Built(fed, federated, N, participation.tau, spec, why, names)
+
+
+def check_methods(runs: Sequence[tuple[Spec, Inputs]]) -> None:
+    """Whether every method of a comparison can run with its clients, before the first one does.
+    They differ in nothing but the method."""
+    spec, given = runs[0]
+    with jax.enable_x64(choose_dtype(spec, given) is np.float64):
+        federated, _ = _federate(spec, given)
+        participation = make_participation(spec, len(federated.problem.mu), federated)
+        for spec, given in runs:
+            given.check(spec)
+            _method(spec, given, federated, participation)
+
+
+def _method(
+    spec: Spec, given: Inputs, federated: Federated, participation: AbstractParticipation
+) -> tuple[Spec, str, AbstractAlgorithm]:
+    """As `_settled`, with the method itself."""
+    spec, why = _settled(spec, given, federated, participation)
+    algorithm, N = given.algorithm, len(federated.problem.mu)
+    if algorithm is None:
+        algorithm = make_algorithm(
+            given.named(spec), N, participation.tau, _bounded(federated, given),
+            own=given.problem is not None,
+        )  # fmt: skip
+    _check_step(algorithm, federated)
+    return spec, why, algorithm
 
 
 def _settled(
@@ -185,10 +206,13 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
             raise SpecError(f"unknown {kind} {name!r}{nearest(name, known)}")
         if colon and name not in WITH_PARAMETER:
             raise SpecError(f"the {kind} {name!r} has no parameter, got {getattr(spec, kind)!r}")
-    if spec.l2 <= 0 and row.needs_l2:
+    if spec.l2 < 0 and row.needs_l2:
+        raise SpecError(f"l2 must be a finite number >= 0, got l2={spec.l2:g}")
+    if spec.l2 == 0 and row.needs_l2:
         raise SpecError(
             f"{spec.algorithm} needs a penalty, because the loss of each client must be strongly "
-            f"convex: set l2 > 0, got l2={spec.l2:g} (fednewton also works with l2=0)"
+            f"convex: set l2 > 0, got l2=0 (fedqn, fednewton and fedlbfgs also work "
+            "with l2=0)"
         )
     if absences and row.needs_everyone:
         raise SpecError(
@@ -210,7 +234,7 @@ def make_algorithm(
     row = get_method(spec.algorithm)
     settings = {k: row.settings[k](k, v) for k, v in spec.settings.items() if k in row.settings}
     if row.needs_everyone:
-        _check_everyone(spec, N, tau)
+        check_everyone(spec, N, tau)
     if row.matrix_up_to is not None:
         _check_size(row, row.matrix_up_to, federated)
     if row.needs_rate:
@@ -248,15 +272,6 @@ def _make_solver(spec: Spec, solver: Solver, federated: Federated) -> Any:
 
 def _is_mlp(spec: Spec) -> bool:
     return spec.model.startswith("mlp")
-
-
-def _check_everyone(spec: Spec, N: int, tau: int) -> None:
-    if tau < N or spec.loss > 0 or spec.participation.startswith("available"):
-        raise SpecError(
-            f"{spec.algorithm} needs all clients in every round: set participation=everyone "
-            f"and loss=0. Now participation={spec.participation}, tau={tau} of N={N} "
-            f"clients, loss={spec.loss:g}"
-        )
 
 
 def _check_size(row: Method, most: int, federated: Federated) -> None:

@@ -16,10 +16,14 @@ def never() -> bool:
     return False
 
 
+_outer: list[Stop] = []  # of the work in which this work is a step
+
+
 @contextmanager
 def patient_interrupt() -> Iterator[Stop]:
     """Ctrl-C lets the current rounds finish: gives a function that says whether it was pressed; a
-    second one ends at once."""
+    second one ends at once. Inside another one it is the same, so that no moment between two
+    steps is left out."""
     pressed = threading.Event()
     if threading.current_thread() is not threading.main_thread():
         yield pressed.is_set
@@ -30,8 +34,13 @@ def patient_interrupt() -> Iterator[Stop]:
             raise KeyboardInterrupt
         pressed.set()
 
+    if _outer:
+        yield _outer[-1]
+        return
     before = signal.signal(signal.SIGINT, note)
+    _outer.append(pressed.is_set)
     try:
         yield pressed.is_set
     finally:
+        _outer.pop()
         signal.signal(signal.SIGINT, before)

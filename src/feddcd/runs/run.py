@@ -114,11 +114,12 @@ class RunLoop:
                 asked = self._watched(watch, at)
                 at = self.history.rounds
                 self._save(at_once=False)
-            self.status = "stopped" if (asked or stop()) and at < self.spec.rounds else "finished"
-        result = self._result()
-        self._save(at_once=True)
-        if self.folder is not None:
-            result.write(self.folder)
+            early = at < self.spec.rounds and not self._reached()
+            self.status = "stopped" if (asked or stop()) and early else "finished"
+            result = self._result()
+            self._save(at_once=True)
+            if self.folder is not None:
+                result.write(self.folder)
         return result
 
     def _watched(self, watch: Watcher, shown: int) -> bool:
