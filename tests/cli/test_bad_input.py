@@ -110,10 +110,10 @@ CLIENTS = [
     case("--loss nan", r"loss should be a number, got nan"),
 ]
 MODELS = [
-    case("--l2 -1 --algorithm feddcd", r"l2 > 0, got l2=-1 "),
+    case("--l2 -1 --algorithm feddcd", r"error: l2 must be a finite number >= 0, got l2=-1$"),
     case("--l2 -1 --algorithm fedavg", r"l2 must be a finite number >= 0, got l2=-1"),
     case("--l2 0 --algorithm feddcd", r"feddcd needs a penalty, .*: set l2 > 0, got l2=0"),
-    case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .*fednewton also works"),
+    case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .fedqn, fednewton and fedlbfgs also work"),
     case("--l2 0 --algorithm pointsaga", r"pointsaga needs .* got l2=0"),
     case("--l2 nan", r"l2 should be a number, got nan"),
     case("--l2 inf", r"l2 must be a finite number >= 0, got l2=inf"),
@@ -209,7 +209,7 @@ SETTINGS = [
 ]
 DATA = [
     case("--data wyne", r"'wyne' is neither a data set nor a file; did you mean 'wine'\?"),
-    case("--data missing.svm", r"'missing.svm' is neither a data set nor a file"),
+    case("--data missing.svm", r"'missing.svm': no such file, and no data set .* this name$"),
     case("--data a9a", r"a9a: put the file a9a .* FEDDCD_DATA"),
     case(
         "--data folder",
@@ -283,7 +283,16 @@ def test_run(options, message, capsys):
         case("--algorithm feddcd --set feddcd.eta=x", r"eta should be .* got 'x'"),
         case("--algorithm feddcd --algorithm fedavg --l2 0", r"feddcd needs .* got l2=0"),
         case("--algorithm feddcd --tau 9", r"got tau=9, N=4"),
-        case("--algorithm feddcd --data missing.svm", r"'missing.svm' is neither"),
+        case(
+            "--algorithm fedavg --algorithm giant --tau 3",
+            r"giant needs all clients .*, but 3 of 4 .*: set --participation everyone$",
+        ),
+        case(
+            "--algorithm fedavg --algorithm giant --participation everyone --loss 0.1",
+            r"but uploads get lost .loss 0.1.: set --loss 0$",
+        ),
+        case("--algorithm feddcd --data missing.svm", r"'missing.svm': no such file"),
+        case("--algorithm feddcd --bits 7", r"bits must be 8, 16, 32 or 64, got bits=7"),
         case("--algorithm feddcd --out a-file", r"a-file is a file, not a folder"),
         case("missing.toml", r"missing.toml: no such file"),
         case("unknown.toml", r"unknown.toml: unknown setting 'datta'"),
@@ -432,6 +441,10 @@ ARRAYS = {
     "no algorithms": (
         lambda: feddcd.compare((X, Y), algorithms=[]),
         r"at least one algorithm, .*; got \[\]",
+    ),
+    "an algorithm alone": (
+        lambda: feddcd.compare((X, Y), algorithms="fedavgg"),
+        r"unknown algorithm 'fedavgg'; did you mean 'fedavg'",
     ),
     "settings of another": (
         lambda: feddcd.compare((X, Y), algorithms=["feddcd"], settings={"fedavg": {"lr": 1}}),

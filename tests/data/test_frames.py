@@ -247,7 +247,7 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
             "--data wine --group h",
             "group is for .csv, .tsv, .xlsx and .parquet files, not for 'wine'",
         ),
-        ("--data nothing.csv --label y", "'nothing.csv' is neither a data set nor a file"),
+        ("--data nothing.csv --label y", "'nothing.csv': no such file"),
     ):
         command(f"run {options} --out c -q", code=2)
         assert message in capsys.readouterr().err

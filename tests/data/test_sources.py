@@ -134,7 +134,7 @@ def test_importing_does_not_import_scikit_learn():
         ("mnst", "'mnst' is neither a data set nor a file; did you mean 'mnist'?"),
         ("nothing-like-it", "the data sets are digits, breast-cancer, wine, synthetic-iid"),
         ("", "'' is neither a data set nor a file"),
-        ("./absent.txt", "'./absent.txt' is neither a data set nor a file"),
+        ("./absent.txt", "'./absent.txt': no such file"),
         (Path("digits"), "digits: no such file"),
         (Path("."), "this is a folder"),
         ("synthetic:m=3", "unknown key 'm' in 'synthetic:m=3'; keys: n, d, classes, groups, het"),

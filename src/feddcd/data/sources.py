@@ -114,7 +114,12 @@ def load(
     return _files(Path(name).name, Path(name), test, index_base, None)
 
 
+SUFFIXES = (".csv", ".tsv", ".xlsx", ".parquet", ".txt", ".svm", ".libsvm")
+
+
 def _unknown(name: str) -> str:
+    if Path(name).suffix in SUFFIXES or os.sep in name:
+        return f"{name!r}: no such file, and no data set of `feddcd list data` has this name"
     names = list(available())
     hint = meant(name, names, most=3)
     return f"{name!r} is neither a data set nor a file; {hint}the data sets are {', '.join(names)}"
