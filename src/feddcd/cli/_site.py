@@ -67,8 +67,9 @@ def approve_command(folder: Path, ids: list[str]) -> None:
         )
     if any("names and levels" in line for line in shown):
         say(
-            "you approved only the names of columns. The job itself comes next, and "
-            "waits for your second approval"
+            "you approved only the names and levels of columns. The job itself comes next, and "
+            "waits for another approval. If this site answered the same job before, it asks you "
+            "once more after that"
         )
 
 

@@ -33,6 +33,14 @@ def keep_question(
     memory.keep_question(job, pack({"names": list(rows.names)}, given))
 
 
+def answered_before(facts: Any, memory: Memory) -> list[str]:
+    """For the person who decides about a job that this site knows, perhaps of another study."""
+    if not memory.jobs().get(facts.job, {}).get("questions"):
+        return []
+    again = " If you approve it, this site asks you once more before it answers."
+    return [f"  this site answered the same job before.{again if facts.mode == 'sum' else ''}"]
+
+
 def earlier_jobs(policy: Policy, facts: Any, memory: Memory) -> list[AskedJob]:
     """Those of which something was answered, over the rows of today."""
     found = []

@@ -22,7 +22,7 @@ from ...data.frames import Frame
 from ..wire import Envelope
 from ._again import check_joint, check_steep
 from ._disclosure import Outgoing, Release
-from ._earlier import earlier_jobs, keep_question
+from ._earlier import answered_before, earlier_jobs, keep_question
 from ._foreseen import foreseen, refused_with
 from ._identity import known_rows
 from ._job_parts import check_size, digest_of
@@ -189,7 +189,7 @@ def judged_rows(
 
     def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
         declared = _plan_words(source, plan, entering)
-        declared += if_denied(facts, memory)
+        declared += answered_before(facts, memory) + if_denied(facts, memory)
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites) + declared + against(found)
         rows, doubts = found
