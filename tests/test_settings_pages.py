@@ -1,11 +1,13 @@
 """The tables of the pages name every setting that a file may have, and no other."""
 
 import dataclasses
+import inspect
 import re
 from pathlib import Path
 
 import pytest
 
+from feddcd import solvers, tree
 from feddcd.analysis import registry
 from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.plan import RegressionPlan
@@ -53,3 +55,34 @@ def test_the_page_of_files_names_every_file():
     listed = re.findall(r"^\| `([a-z]+\.toml)` \|", (DOCS / "files.md").read_text(), re.M)
     source = "".join(path.read_text() for path in (DOCS.parent / "src").rglob("*.py"))
     assert {*listed} == {*re.findall(r'"([a-z]+\.toml)"', source)} - {"pyproject.toml"}
+
+
+def _cells(heading: str) -> list[list[str]]:
+    """The rows of the first table below a heading of the page on adding a method."""
+    _, _, below = (DOCS / "adding.md").read_text().partition(f"\n{heading}\n")
+    table = re.search(r"^\|[-|]+\n((?:\|.*\n)+)", below, re.MULTILINE)
+    assert table, heading
+    return [line.strip("| ").split(" | ") for line in table[1].splitlines()]
+
+
+def _call(name: str, made: object) -> str:
+    """As somebody writes it with all defaults."""
+    given = inspect.signature(made).parameters.values()  # pyright: ignore
+    word = lambda value: repr(value).replace("tol=None", "").replace("'", '"')
+    return f"{name}({', '.join(f'{one.name}={word(one.default)}' for one in given)})"
+
+
+def test_the_page_on_adding_has_the_defaults_of_every_solver():
+    rows = [(name.strip("`"), call.strip("`")) for name, call in _cells("### Local solvers")]
+    assert [name for name, _ in rows] == [*solvers.SOLVERS]
+    for name, call in rows:
+        made = solvers.SOLVERS[name].build
+        assert call == _call(made.__name__, made)
+        assert getattr(solvers, made.__name__) is made
+
+
+def test_the_page_on_adding_has_functions_for_trees_as_they_are():
+    calls = re.findall(r"`(\w+)\(([^`]*)\)`", str(_cells("### Functions for parameters")))
+    assert len(calls) >= 11
+    for name, arguments in calls:
+        assert arguments == ", ".join(inspect.signature(getattr(tree, name)).parameters), name
