@@ -113,7 +113,10 @@ MODELS = [
     case("--l2 -1 --algorithm feddcd", r"error: l2 must be a finite number >= 0, got l2=-1$"),
     case("--l2 -1 --algorithm fedavg", r"l2 must be a finite number >= 0, got l2=-1"),
     case("--l2 0 --algorithm feddcd", r"feddcd needs a penalty, .*: set l2 > 0, got l2=0"),
-    case("--l2 0 --algorithm accfeddcd", r"accfeddcd needs .* got l2=0 .fedqn, fednewton and fedlbfgs also work"),
+    case(
+        "--l2 0 --algorithm accfeddcd",
+        r"accfeddcd needs .* got l2=0 .fedqn, fednewton and fedlbfgs also work",
+    ),
     case("--l2 0 --algorithm pointsaga", r"pointsaga needs .* got l2=0"),
     case("--l2 nan", r"l2 should be a number, got nan"),
     case("--l2 inf", r"l2 must be a finite number >= 0, got l2=inf"),
