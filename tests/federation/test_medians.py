@@ -1,6 +1,7 @@
 """A skewed column in a description: a careful site refuses its sums, and answers its quantiles."""
 
 import dataclasses
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -41,6 +42,15 @@ def test_a_refusal_names_the_column_and_the_way_out():
         check_columns(analysis.columns_of(rows), {}, rows.n, Policy(), "sum", PLAN)
     assert "in the column crp fewer than 5 rows are far away" in refusal.value.story
     assert "feddcd describe ... --median crp" in refusal.value.story
+    assert refusal.value.story.endswith("change max_share in policy.toml")
+    own = SimpleNamespace(
+        contributions=lambda *_: [("the sum and the sum of squares of crp", np.eye(20)[:, :1])],
+        definite=lambda question: True,
+    )
+    with pytest.raises(Ruled) as later:  # the column is known here
+        check_answer(Policy(), rows, own, None)  # pyright: ignore
+    assert '--median crp (or median = ["crp"] under' in later.value.story
+    assert "(max_share = 0.5)" in later.value.story
     analysis, rows = rows_of(skewed(200.0), PLAN)
     with pytest.raises(Ruled) as refusal:  # one row is not half of the sum, but far
         check_columns(analysis.columns_of(rows), {}, rows.n, Policy(max_share=0.9), "sum", PLAN)
@@ -142,7 +152,9 @@ def test_a_table_without_this_mean():
 def test_the_coordinator_reads_of_the_way_out_whatever_the_reason_is():
     """It does not hear the column: that would tell of rows."""
     refused = {"north": f"north: {REFUSED}"}
-    assert "--median COLUMN" in str(broken_off(["east"], refused, plan=PLAN))
+    told = str(broken_off(["east"], refused, plan=PLAN))
+    assert 'write median = ["COLUMN"] under [describe] in the job file' in told
+    assert "--median COLUMN" in told
     assert "--median" not in str(broken_off(["east"], refused))
 
 

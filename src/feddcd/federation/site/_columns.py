@@ -24,6 +24,7 @@ DESCRIBED = (
     'counts. The command is: feddcd describe ... --median {0} (or median = ["{0}"] under '
     "[describe] in the job file)"
 )
+SHARE = ". A person at this site can also change max_share in policy.toml"
 
 
 def remedy(plan: Any, column: str = "", other: str = REMEDY) -> str:

@@ -169,7 +169,8 @@ def check_columns(
             raise Ruled("support", f"{told}; {numbers.remedy(plan, name)}")
         if numbers.lonely(column, k, policy.max_share):
             told = f"in the column {name} fewer than {k} rows are far away from all other rows"
-            raise Ruled("dominance", f"{told}; {numbers.remedy(plan, name)}")
+            told = f"{told} (max_share = {policy.max_share})"
+            raise Ruled("dominance", f"{told}; {numbers.remedy(plan, name)}{numbers.SHARE}")
     for one, other in () if hides_cells(policy, mode) else numbers.small_cells(columns, earlier, k):
         raise Ruled(
             "cells", f"fewer than {k} rows have a combination of values of {one} and {other}"
@@ -267,8 +268,10 @@ def check_answer(
         if wrong.size:
             where = numbers.entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
             told = f"in {what}, {k - 1} rows give too large a part{where}"
+            column = next((name for name in rows.columns if what.endswith(f" of {name}")), "")
             told = f"{told} (max_share = {policy.max_share})"
-            raise Ruled("dominance", f"{told}; {numbers.remedy(rows.plan)}")
+            remedy = numbers.remedy(rows.plan, column)
+            raise Ruled("dominance", f"{told}; {remedy}{numbers.SHARE}")
 
 
 def _check_number(
