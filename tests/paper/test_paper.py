@@ -15,6 +15,7 @@ import pytest
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
+from docs_blocks import DOCS
 from feddcd._errors import FeddcdError, FolderError, SpecError
 from feddcd.algorithms import FedAvg
 from feddcd.cli.app import main
@@ -133,6 +134,29 @@ def test_the_variants_differ_as_documented():
     mlp = hyperparameters("mnist-mlp", "two-class", 30, "feddcd", "authors")
     assert (mlp["step"], mlp["start"], mlp["solver"]) == (0.1, "model", "sgd")
     assert {paper.iid("paper"), paper.iid("authors")} == {"iid", "contiguous"}
+
+
+def test_the_page_has_all_that_is_tuned():
+    """Of FedAvg and FedProx, whose settings are the same; of SCAFFOLD; and FedDCD's eta."""
+    _, _, below = (DOCS / "paper.md").read_text().partition("\n| rate, epochs; η |")
+    rows = [line.strip("| ").split(" | ") for line in below.partition("\n\n")[0].splitlines()[2:]]
+    told = {name.lower(): [cell.strip(" |") for cell in cells] for name, *cells in rows}
+    name = lambda problem: problem.replace("-", " ").replace("rcv1", "rcv1 subset")
+    known = {"iid": "", "two-class": ", two classes each"}
+    tuned = {
+        name(problem) + known[split]: found
+        for problem, splits in paper._tuned_file().items()
+        if problem != "grid"
+        for split, found in splits.items()
+    }
+    assert set(told) == set(tuned)
+    for row, found in tuned.items():
+        rates = [[found[one]["lr"], found[one]["epochs"]] for one in paper.PRIMAL]
+        avg, prox, scaffold = rates
+        assert avg == prox
+        assert [[*map(float, cell.split(", "))] for cell in told[row][:2]] == [avg, scaffold]
+        eta = [found["feddcd"]["eta"]] if "feddcd" in found else []
+        assert [float(cell) for cell in told[row][2:] if cell] == eta
 
 
 @pytest.mark.parametrize("problem", PROBLEMS)
