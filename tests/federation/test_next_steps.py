@@ -4,13 +4,15 @@ from contextlib import suppress
 
 import pytest
 
+from feddcd._errors import SpecError
 from feddcd.cli import _enrolment
 from feddcd.cli._status import lines_of, status_of
+from feddcd.cli._studies import study_command
 from feddcd.cli.app import main
 from feddcd.federation._next_step import PAUSE, next_step, waits_in_words
 from feddcd.federation.config import Config
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.studies import note_state, want
+from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site.approval import Asker, Waits, deny, mark_read, require
 from feddcd.federation.site.log_words import reason_of, time_of
 
@@ -116,3 +118,19 @@ def test_an_invitation_file_is_not_replaced_without_a_word(home, capsys):
         (home.server / "invitations" / "west.json").unlink(missing_ok=True)
     err = capsys.readouterr().err
     assert err.count("west.invite was there before") == 1
+
+
+def test_a_study_that_ended_starts_again_without_its_job_file(home, tmp_path):
+    """As `status` and `retire` print the command."""
+    with pytest.raises(SpecError, match="--job is missing"):
+        study_command(home.path, "first", None, False)
+    job = tmp_path / "job.toml"
+    job.write_text('[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    study_command(home.path, "first", job, False)
+    job.unlink()
+    study = home.of_study("first")
+    before = study.config()
+    note_state(study, "failed", reason="there is no table")
+    study_command(home.path, "first", None, False)
+    assert state_of(study)["state"] == "wanted"
+    assert study.config() == before

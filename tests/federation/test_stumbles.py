@@ -294,7 +294,7 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     assert told() == (
         f"study first ended without a result. {broken}. Ask the people at south to mend this. At a "
         "site, this command says what is broken: feddcd federation status SITE_DIR. Then start the "
-        "study again: feddcd federation study fed first --job fed/studies/first/study.toml"
+        "study again: feddcd federation study fed first"
     )
     assert "denied" not in next_after({"south": broken})
     assert "denied" in next_after({"south": broken, "north": f"north: {words.REFUSED}"})

@@ -117,7 +117,11 @@ def study(
     folder: Folder,
     name: Annotated[str, typer.Argument(help="The name of the study.", metavar="NAME")],
     job: Annotated[
-        Path | None, option("Run the job in this file: job.toml, as `feddcd glm` writes it.")
+        Path | None,
+        option(
+            "Run the job in this file: job.toml, as `feddcd glm` writes it. A study that ended "
+            "starts again without --job."
+        ),
     ] = None,
     follow: Annotated[bool, option("Show the events of the study until the study ends.")] = True,
     mode: Mode = None,

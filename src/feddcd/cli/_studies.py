@@ -8,7 +8,7 @@ from pathlib import Path
 from .._errors import SpecError
 from .._files import owner_only, shown
 from .._text import printable
-from ..federation.folder import FederationFolder
+from ..federation.folder import STUDY, FederationFolder
 from ..federation.machine.programs import POLL_S, Hang, hang_of, is_up
 from ..federation.machine.serving import EventTail
 from ..federation.machine.studies import OPEN, ahead_of, cancel, state_of, want
@@ -31,7 +31,7 @@ def study_command(
 ) -> None:
     folder = FederationFolder(path)
     folder.config()
-    if job is None:
+    if job is None and not (job := folder.of_study(name).results / STUDY).exists():
         raise SpecError("--job is missing; give the job file of the study: --job FILE")
     with owner_only():
         study = want(folder, name, study_text(job, mode, purpose, wait))

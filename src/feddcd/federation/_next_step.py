@@ -2,13 +2,12 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from .._files import shown
 from .._text import sentence_list
 from ..sums.roster import FEWEST
-from .folder import STUDY, FederationFolder
+from .folder import FederationFolder
 from .machine.studies import OPEN
 from .trial import next_in_trial
 
@@ -169,6 +168,5 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
         )
     if _lacks_sites(study, held):
         return ". ".join([*told, f"First {_new_study(at, _by_state(held))}"])
-    file = shlex.quote(shown(Path(study["folder"]) / STUDY))
-    again = f"up {at}" if name == OWN else f"study {at} {name} --job {file}"
+    again = f"up {at}" if name == OWN else f"study {at} {name}"
     return ". ".join([*told, f"Then start the study again: feddcd federation {again}"])

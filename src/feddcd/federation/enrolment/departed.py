@@ -19,7 +19,7 @@ from ..._errors import FeddcdError
 from ..._files import Disk, save, shown
 from ..._text import sentence_list
 from ...sums.roster import FEWEST
-from ..folder import STUDY, FederationFolder, load_address
+from ..folder import FederationFolder, load_address
 from ..machine.keys import same_key
 from ..site.ended import end_all
 from ..site.log import append
@@ -84,8 +84,8 @@ def departure_of(folder: FederationFolder, site: str) -> Departure | None:
 def after_departure(folder: FederationFolder, gone: Sequence[str]) -> str:
     """What the person at the coordinator does next about a study that lost these sites."""
     names, left = sentence_list(gone), sorted(folder.invited())
-    where, job = (shlex.quote(shown(path)) for path in (folder.path, folder.results / STUDY))
-    again = f"feddcd federation study {where} {folder.study} --job {job}"
+    where = shlex.quote(shown(folder.path))
+    again = f"feddcd federation study {where} {folder.study}"
     if len(left) < FEWEST:
         few = f"a sum needs at least {FEWEST} sites, and the federation has {len(left)}"
         return f"Next: {few}. Invite another site: feddcd federation invite {where} NAME"
