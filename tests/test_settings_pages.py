@@ -1,12 +1,15 @@
 """The tables of the pages name every setting that a file may have, and no other."""
 
+import ast
 import dataclasses
 import inspect
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
+import feddcd
 from feddcd import solvers, tree
 from feddcd.analysis import registry
 from feddcd.analysis._describe_plan import DescribePlan
@@ -15,6 +18,7 @@ from feddcd.data import codebook
 from feddcd.federation import config, folder
 from feddcd.federation.site.policy import Policy
 from feddcd.race.problems import RaceProblem
+from feddcd.runs import run
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -86,3 +90,38 @@ def test_the_page_on_adding_has_functions_for_trees_as_they_are():
     assert len(calls) >= 11
     for name, arguments in calls:
         assert arguments == ", ".join(inspect.signature(getattr(tree, name)).parameters), name
+
+
+def _strings(nodes: Iterable[ast.AST]) -> set[str]:
+    words = {node.value for node in nodes if isinstance(node, ast.Constant)}
+    return {word for word in words if isinstance(word, str)}
+
+
+def _functions(path: Path, name: str) -> list[ast.FunctionDef]:
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return [node for node in nodes if isinstance(node, ast.FunctionDef) and node.name == name]
+
+
+def _chosen() -> set[str]:
+    """The names of all numbers that a method of feddcd gives to the summary."""
+    files = (DOCS.parent / "src" / "feddcd" / "algorithms").glob("*.py")
+    found = [
+        node for path in files for made in _functions(path, "chosen") for node in ast.walk(made)
+    ]
+    keys = [key for node in found if isinstance(node, ast.Dict) for key in node.keys if key]
+    return _strings(keys)
+
+
+def test_the_page_on_runs_has_every_field_of_a_summary():
+    _, _, below = (DOCS / "runs.md").read_text().partition("\n### The fields of summary.json\n")
+    text = below.partition("\n## ")[0]
+    first = text.partition("\n\n|")[0]
+    fields, chosen = re.findall(r"^\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)
+    column = lambda table, k: " ".join(line.split(" | ")[k] for line in table.splitlines())
+    named = lambda words: {*re.findall(r"`(\w+)`", words)}
+    assert named(column(chosen, 1)) == _chosen() >= {"rho", "kappa", "far"}
+    told = named(first) | named(column(fields, 0))
+    (made,) = _functions(Path(run.__file__), "_summary")
+    assert told <= _strings(ast.walk(made))
+    summary = feddcd.run("wine", algorithm="mbsgd", clients=3, tau=2, rounds=1).summary
+    assert {*summary} | {"why", "advice", "unproven"} == told
