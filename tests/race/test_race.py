@@ -14,7 +14,7 @@ from feddcd._errors import DataError, SpecError
 from feddcd._origin import with_origin
 from feddcd.cli._race import RaceWishes, race_command
 from feddcd.race import _play as play
-from feddcd.race import grid
+from feddcd.race import grid, page
 from feddcd.race.cells import (
     SHARES,
     TUNING_SEED,
@@ -28,6 +28,7 @@ from feddcd.race.page import write_race
 from feddcd.race.problems import PROBLEMS, RaceProblem, choose
 from feddcd.race.profile import Place, RaceEntry, costs, gather, profile, ratios
 from feddcd.race.standing import Standing, standings
+from feddcd.report.methods import title
 from feddcd.runs.interrupt import Interrupted
 
 WINE = next(p for p in PROBLEMS if p.name == "wine-iid-2")
@@ -281,8 +282,8 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
         cost = 80.0 if cell.method == "pointsaga" else 800.0
         outcome([cost, cost, cost]).save(cell.file(tmp_path))
     results = gather(tmp_path, todo, tuned=False)
-    *_, page = write_race(tmp_path, results, target=1e-6, notes=["<b>left out</b>"])
-    text = page.read_text()
+    *_, written = write_race(tmp_path, results, target=1e-6, notes=["<b>left out</b>"])
+    text = written.read_text()
     assert "Point-SAGA sends the fewest bytes at 100% of 2 places" in text
     assert text.count("sends the fewest bytes") == 1
     assert "can mean that at least half of the runs did not reach the gap" in text
@@ -302,10 +303,75 @@ def test_uploads_are_counted_in_models_also_where_a_method_was_refused(tmp_path)
     refused = RaceOutcome("refused: no", {}, [], [], [], [], [], [], 0.0, 0)
     for cell, found in zip(todo, (outcome([80.0, 80.0, 80.0]), refused), strict=True):
         found.save(cell.file(tmp_path))
-    *_, page = write_race(tmp_path, gather(tmp_path, todo, tuned=False), target=1e-6, notes=[])
-    _, _, tables = page.read_text().partition("Bytes that clients sent to reach")
+    *_, written = write_race(tmp_path, gather(tmp_path, todo, tuned=False), target=1e-6, notes=[])
+    _, _, tables = written.read_text().partition("Bytes that clients sent to reach")
     assert "<b>1</b>" in tables
     assert ">80<" not in tables
+
+
+def refused(reason: str) -> RaceOutcome:
+    return RaceOutcome(f"refused: {reason}", {}, [], [], [], [], [], [], 0.0, 0)
+
+
+def raced(tmp_path, monkeypatch, found: dict[str, RaceOutcome], share=(0.3,)) -> None:
+    monkeypatch.setattr(play, "play", lambda cell, stop: found[cell.method])
+    wish = RaceWishes(["wine-iid-2"], [], [*found], [*share], [8], 2, False, 1e-6, 100, 1)
+    race_command(wish, tmp_path, False)
+
+
+def test_the_race_says_why_a_method_did_not_reach_the_gap(tmp_path, monkeypatch, capsys):
+    never = [np.inf] * 3
+    found = {
+        "fedqn": outcome([1.0, 2.0, 3.0], clients=15, tau=4),
+        "fednlpp": refused("no bits"),
+        "fedavg": RaceOutcome("limit", {}, [1e-2, 1e-3], *[[1, 2]] * 5, 0.0, 10, 100),
+        "mbsgd": RaceOutcome("limit", {}, [], [], [], [], [], [], 0.0, 10, 50),
+        "scaffold": outcome(never, ended="diverged"),
+    }
+    raced(tmp_path, monkeypatch, found)
+    said = capsys.readouterr().out
+    assert "FedNL-PP, 8 bits: refused: no bits\n" in said
+    assert (
+        "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3\n"
+        in said
+    )
+    behind = f"{title('mbsgd')}, 8 bits: stopped, because it was behind the first method"
+    assert f"{behind}, with a gap above 1\n" in said
+    assert "SCAFFOLD, 8 bits: the objective became infinite or NaN\n" in said
+    assert "use a larger --limit; to compare them at a larger gap, use --gap 1e-3." in said
+    assert "30% of the clients (4 of 15 in a round)" in " ".join(said.split())
+    assert "FedNL-PP, 8 bits: refused: no bits" in (tmp_path / "report.html").read_text()
+
+
+def test_a_race_in_which_every_method_is_refused_is_an_error(tmp_path, monkeypatch):
+    with pytest.raises(SpecError, match=r"no results: FedNL-PP, 8 bits: refused: no bits"):
+        raced(tmp_path, monkeypatch, {"fednlpp": refused("no bits")})
+
+
+def test_a_table_without_rows_is_not_printed(tmp_path, monkeypatch, capsys):
+    found = {"fedavg": RaceOutcome("limit", {}, [], [], [], [], [], [], 0.0, 10, 100)}
+    raced(tmp_path, monkeypatch, found)
+    said = capsys.readouterr().out
+    assert "FedAvg, 8 bits: stopped at the limit" in said
+    assert "fewest" not in said
+
+
+def test_one_problem_is_drawn_as_curves_of_the_gap(tmp_path):
+    todo = list(cells([WINE], ["pointsaga", "fedavg"], (0.3, 1.0), (64,), 2))
+    for cell, k in zip(todo, range(8), strict=True):
+        outcome([1e6 * (1 + k), 2e6 * (1 + k), np.inf]).save(cell.file(tmp_path))
+    results = gather(tmp_path, todo, tuned=False)
+    drawn = page._gaps(results, sorted({entry for _, entry in results}), 1e-6, "up")
+    assert [ax.get_title("left") for ax in drawn.axes] == [
+        "gap, 30% of the clients", "gap, 100% of the clients",
+    ]  # fmt: skip
+    saga = next(line for line in drawn.axes[0].get_lines() if len(line.get_xdata()) == 2)
+    assert saga.get_xdata().tolist() in ([1.5, 3.0], [3.5, 7.0])  # MB, between two seeds
+    assert saga.get_ydata().tolist() == [1e-3, 1e-6]
+    *_, text = write_race(tmp_path, results, target=1e-6, notes=[])
+    assert ("<h2>Curves" in text.read_text(), "share of the places" in text.read_text()) == (
+        True, False,
+    )  # fmt: skip
 
 
 @pytest.mark.chaos

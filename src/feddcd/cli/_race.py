@@ -9,12 +9,13 @@ from rich.table import Table
 
 from .._errors import SpecError
 from .._origin import origin
-from .._text import NONE, count, plural, printable, sentence_list
+from .._text import NONE, count, plural, printable, sentence_list, tiny
 from ..race.cells import METHODS, RaceCell, cells, left_out
 from ..race.grid import behind, finished, jobs, run_race
+from ..race.missed import missed, nobody_ran
 from ..race.page import write_race
 from ..race.problems import choose
-from ..race.profile import Results, costs, gather
+from ..race.profile import Place, Results, costs, gather
 from ..race.standing import Standing, standings
 from ..report import methods
 from ..report.tables import terminal_table
@@ -65,12 +66,19 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if lacking and not any((out / "cells").iterdir()):
         raise SpecError("no problem could be run")
     results = gather(out, todo, tuned=wish.tune)
-    notes = _notes(wish, missing, runners[0])
+    few = len({place for place, _ in results}) <= MOST_SHOWN
+    reasons = missed(results, wish.target, wish.limit)
+    if nobody_ran(results):
+        raise SpecError(f"this race has no results: {'; '.join(reasons)}")
+    notes = _notes(wish, missing, runners[0]) + reasons * few
     paths = write_race(out, results, target=wish.target, notes=notes)
     if not quiet:
-        console.print(_table(results, wish.target))
-        if len({place for place, _ in results}) <= MOST_SHOWN:
+        if (table := _table(results, wish.target)) is not None:
+            console.print(table)
+        if few:
             console.print(_bytes(results, wish.target))
+        for reason in reasons:
+            say(reason)
     for path in paths:
         say(str(path))
 
@@ -119,18 +127,20 @@ def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
     return notes
 
 
-def _table(results: Results, target: float) -> Table:
-    head = (f"bytes to {target:g}", "places", "fewest at", "at most twice the fewest at")
+def _table(results: Results, target: float) -> Table | None:
+    """None where no method came to the gap."""
+    head = (f"to {tiny(target)}", "places", "fewest bytes up at", "at most twice the fewest at")
     groups = [
         (f"{found.share:.0%} of the clients, {found.field}", [*map(_row, found.rows[:MOST_SHOWN])])
         for found in standings(results, target)
+        if found.rows
     ]
-    return terminal_table(head, *groups)
+    return terminal_table(head, *groups) if groups else None
 
 
 def _bytes(results: Results, target: float) -> Table:
     """The few numbers themselves, of all methods and bits, the fewest bytes first."""
-    head = (f"to {target:g}", "bits", "bytes up", "bytes down", "rounds")
+    head = (f"to {tiny(target)}", "bits", "bytes up", "bytes down", "rounds")
     tables = [costs(results, target, what) for what in ("up", "down", "rounds")]
     groups = []
     for place, row in tables[0].items():
@@ -142,8 +152,16 @@ def _bytes(results: Results, target: float) -> Table:
             )
             for e in sorted(row, key=lambda e: (row[e], e.method))
         ]
-        groups.append((f"{printable(place.problem)}, {place.share:.0%} of the clients", lines))
+        who = f"{place.share:.0%} of the clients{_in_a_round(results, place)}"
+        groups.append((f"{printable(place.problem)}, {who}", lines))
     return terminal_table(head, *groups)
+
+
+def _in_a_round(results: Results, place: Place) -> str:
+    """How many clients this is: a share of them is rounded."""
+    runs = [one for (where, _), outcomes in results.items() if where == place for one in outcomes]
+    known = next((run for run in runs if run.clients), None)
+    return f" ({known.tau} of {known.clients} in a round)" if known else ""
 
 
 def _row(row: Standing) -> tuple[str, ...]:

@@ -130,7 +130,7 @@ def _play(cell: RaceCell, stop: Stop) -> RaceOutcome:
     gap, rounds, up, down, uploads, steps = log.columns()
     seconds = time.perf_counter() - began
     counts = (gap, rounds, up, down, uploads, steps)
-    return RaceOutcome(ended, chosen, *counts, seconds, size, cell.limit)
+    return RaceOutcome(ended, chosen, *counts, seconds, size, cell.limit, built.N, built.tau)
 
 
 class _RaceLog:

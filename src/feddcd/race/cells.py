@@ -96,6 +96,8 @@ class RaceOutcome:
     seconds: float
     size: int  # numbers in a model
     limit: float = LIMIT
+    clients: int = 0  # 0: not known
+    tau: int = 0  # of them, in a round
 
     def to(self, target: float, what: str = "up") -> float:
         """What it cost to come to this gap; infinite where it did not."""

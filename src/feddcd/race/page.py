@@ -12,10 +12,12 @@ import numpy as np
 from .._text import plural
 from ..report import methods
 from ..report.figures import (
+    INK,
     LabelledLine,
     amounts,
     below,
     blank,
+    decades,
     legend_height,
     save_png,
     settle,
@@ -25,7 +27,7 @@ from ..report.figures import (
 )
 from ..report.page import bullets, document, figure, footer, grid, header, paragraph, section
 from ..report.tables import Bold, table
-from .cells import TARGETS
+from .cells import TARGETS, RaceOutcome
 from .profile import Place, RaceEntry, Results, costs, median, profile, ratios
 from .standing import Standing, fields, ranked, standings
 
@@ -36,6 +38,12 @@ FACTORS = np.geomspace(1, 100, 200)
 TITLE = "The race"
 WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
 COLUMNS = ("rounds", "up", "down", "uploads", "steps")
+WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
+ALONE = (
+    "Each line is a method. The figures show how the gap of a method falls, from left to right: "
+    "the median over the seeds. The further left the line, the better is the method. A method "
+    "that was refused has no line."
+)
 ABOUT = (
     "Each line is a method. The horizontal axis has a factor. The vertical axis has the share "
     "of the problems that the method solves with at most this factor times the bytes (or "
@@ -60,10 +68,12 @@ def write_race(
     folder: Path, results: Results, *, target: float, notes: Sequence[str]
 ) -> list[Path]:
     """race.csv, the profiles as pictures, and report.html."""
+    alone = len({place.problem for place, _ in results}) == 1
     drawings, paths = [], [_write_csv(folder / "race.csv", results)]
     for name, entries in fields(results):
         for what, words in WHAT.items():
-            shown, title = _figure(results, entries, target, what), f"{words}, {name}"
+            draw = _gaps if alone else _figure
+            shown, title = draw(results, entries, target, what), f"{words}, {name}"
             paths.append(folder / f"{title.replace(', ', '-').replace(' ', '-')}.png")
             save_png(shown, paths[-1])
             drawing = svg(shown, label=title, prefix=f"p{len(drawings)}-")
@@ -72,7 +82,7 @@ def write_race(
         TITLE,
         header(TITLE, _lead(results, target)),
         bullets([*_findings(results, target), *notes]),
-        section("Profiles", paragraph(ABOUT), grid(drawings, "figures panels")),
+        section(*_about(alone), grid(drawings, "figures panels")),
         section("Who is first", *_ranks(results, target)),
         section("Medians", paragraph(NOT_THERE), *_tables(results, target)),
         section("Files", paragraph(FILES)),
@@ -80,6 +90,11 @@ def write_race(
     )
     (folder / "report.html").write_text(text, encoding="utf-8", newline="\n")
     return [*paths, folder / "report.html"]
+
+
+def _about(alone: bool) -> tuple[str, str]:
+    """A profile over one problem would be a step from 0 to 1."""
+    return ("Curves", paragraph(ALONE)) if alone else ("Profiles", paragraph(ABOUT))
 
 
 def _lead(results: Results, target: float) -> str:
@@ -137,6 +152,37 @@ def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what:
     titles(ax, f"factor: {short_name} / fewest {short_name}", "share of the places")
     below(whole, lines)
     return settle(whole)
+
+
+def _gaps(results: Results, entries: Sequence[RaceEntry], target: float, what: str) -> "Figure":
+    """The gap of each method against what it cost, one panel for each share of the clients."""
+    places = sorted({place for place, _ in results})
+    names = [methods.title(entry.method) for entry in entries]
+    whole, axes = blank(len(places), extra=legend_height(names, len(places)))
+    drawn: dict[str, LabelledLine] = {}
+    for ax, place in zip(axes, places, strict=True):
+        lines = []
+        for name, entry in zip(names, entries, strict=True):
+            x, y = _course(results.get((place, entry), ()), what)
+            look = methods.look(entry.method)
+            (line,) = ax.plot(x, y, look.dash, color=look.colour, lw=2, marker="o", markersize=2)
+            lines.append(LabelledLine(name, x, y, line))
+        drawn |= {line.label: line for line in lines if line.label not in drawn}
+        if ends := [float(line.x[-1]) for line in lines if len(line.x)]:
+            ax.axhline(target, color=INK, linewidth=0.8, linestyle=":")
+            decades(ax)
+            amounts(ax, ends)
+        titles(ax, WORDS[what], f"gap, {place.share:.0%} of the clients")
+    below(whole, list(drawn.values()))
+    return settle(whole)
+
+
+def _course(outcomes: Sequence[RaceOutcome], what: str) -> tuple[np.ndarray, np.ndarray]:
+    """What it cost to come to each level of the gap, as far as half of the seeds came."""
+    levels = sorted({level for one in outcomes for level in one.gap}, reverse=True)
+    found = [(median(outcomes, level, what), level) for level in levels]
+    points = np.array([point for point in found if np.isfinite(point[0])]).reshape(-1, 2)
+    return points[:, 0] / (1e6 if what == "up" else 1.0), points[:, 1]
 
 
 def _tables(results: Results, target: float) -> Iterator[str]:
