@@ -216,8 +216,8 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
     say(
-        "If other sites are connected, they lose the connection for some seconds now, and connect "
-        "again by themselves."
+        "Other sites may lose their connection for some seconds now. Nobody has to do anything: "
+        "they connect again by themselves."
     )
     say(f"{site} is confirmed. next: feddcd federation status {_quoted(folder.path)}")
 

@@ -61,8 +61,8 @@ _HEAD = (
     "This file says what may leave this site. This site checks the rules before anything leaves, "
     "and reads this file again for every question. A setting behind a # is not active: the line "
     'shows the default value. If the text above a setting ends with "for example", the line is '
-    "only an example. While this file has an error, nothing leaves. The page docs/rules.md "
-    "explains every rule."
+    "only an example. While this file has an error, nothing leaves. In the "
+    "documentation of feddcd, the page on the rules of a site explains every rule."
 )
 _SETTINGS = (
     (
