@@ -185,7 +185,10 @@ def test_what_a_second_enrolment_keeps_is_said(home, said, monkeypatch):
     invite(home)
     del said[:]
     monkeypatch.setattr(_enrolment, "site_runs", lambda folder: True)
+    (west / "policy.toml").write_text('identifiers = ["AGE"]\ncomplete = true\n')
     enrol(home)
+    (warned,) = [line for line in said if "identifiers names" in line]
+    assert "identifiers names 'AGE', and patients.csv has no such column; did you mean" in warned
     told = "feddcd kept these files of an earlier enrolment: key, sum.keys, policy.toml"
     assert told in said
     assert said[-1] == "next: nothing to start. This site runs already, and connects by itself"

@@ -19,7 +19,7 @@ from ..federation.enrolment.invitation import Invitation, read_invitation, when
 from ..federation.enrolment.site import enrol, is_enrolled, look
 from ..federation.enrolment.unit import write_dockerfile, write_unit
 from ..federation.folder import FederationFolder, load_place
-from ..federation.health import open_data, unknown_columns
+from ..federation.health import misnamed, open_data
 from ..federation.machine.programs import site_runs
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import limit, load_policy
@@ -93,8 +93,8 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         if options["docker"]:
             file = write_dockerfile(folder, invitation.site, data)
             say(f"to run this site in Docker, read the first lines of {shown(file)}")
-    for told in unknown_columns(folder):
-        warn(told)
+    for trouble in misnamed(folder):
+        warn(trouble.words())
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
     found(words=made.words, confirmed=made.confirmed)
     say(

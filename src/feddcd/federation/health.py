@@ -15,7 +15,7 @@ from .._files import shown
 from .._text import printable
 from ..data.codebook import FILE as CODEBOOK
 from ..data.codebook import load_codebook
-from ._columns_named import unknown_columns as unknown_columns
+from ._columns_named import unknown_columns
 from .enrolment.site import ENROLLED
 from .folder import load_limits, load_place
 from .machine.keys import load_private
@@ -46,7 +46,7 @@ class Trouble(NamedTuple):
 
 def troubles(folder: Path) -> list[Trouble]:
     """Those that stop answers first."""
-    found = [*_modes(folder), *_columns(folder)]
+    found = [*_modes(folder), *misnamed(folder)]
     for check, todo in CHECKS:
         try:
             check(folder)
@@ -133,7 +133,7 @@ def _modes(folder: Path) -> Iterator[Trouble]:
             yield _opened(folder / name, "change this file", "600")
 
 
-def _columns(folder: Path) -> Iterator[Trouble]:
+def misnamed(folder: Path) -> Iterator[Trouble]:
     """A warning: the file may get this column later."""
     with suppress(FeddcdError, OSError):  # which the other checks tell
         for told in unknown_columns(folder):
