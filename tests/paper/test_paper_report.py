@@ -245,6 +245,18 @@ def test_terminal_tables_fit_80_letters(table, rows, line):
     assert re.search(line, console.file.getvalue())
 
 
+def test_a_table_leaves_out_what_the_paper_does_not_have(tmp_path):
+    rows = [row2("fedavg", [9, 9, 9], problem="digits-softmax", data="digits")]
+    console = Console(width=80, file=io.StringIO())
+    console.print(paper.rich_table2(rows))
+    paper.write_table2(rows, tmp_path)
+    for said in (console.file.getvalue(), (tmp_path / "table2.md").read_text()):
+        words = " ".join(said.split())
+        assert "The paper and the authors’ files have no numbers for Digits, softmax." in words
+        assert "–" not in words
+        assert "authors’ file " not in words
+
+
 def page(tmp_path, table2=TABLE2, table3=TABLE3, figures=PANELS, notes=("A <note> & more.",)):
     path = paper.write_report(
         tmp_path, variant="paper", seeds=3, table2=table2, table3=table3, figures=figures,

@@ -129,6 +129,16 @@ def table3_blocks(rows: Sequence[Row]) -> list[Block]:
     return blocks
 
 
+def shown(blocks: Sequence[Block]) -> list[Block]:
+    """Without columns in which none of these blocks has a value."""
+    lines = [row for block in blocks for _, rows in block.groups for row in rows]
+    columns = zip(*lines, strict=True)
+    full = [k for k, column in enumerate(columns) if any(cell != NONE for cell in column)]
+    pick = lambda row: [row[k] for k in full]
+    less = lambda groups: [(name, [*map(pick, rows)]) for name, rows in groups]
+    return [b._replace(head=tuple(pick(b.head)), groups=less(b.groups)) for b in blocks]
+
+
 def _lines2(rows: Sequence[Row]) -> list[list[str]]:
     rounds, uploads = fewest(rows, "median"), fewest(rows, "median_uploads")
     return [
@@ -208,7 +218,10 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
         ),
         "‡": "‡ This number is the accuracy on the training data.",
     }
-    return [note for mark, note in notes.items() if mark in marks]
+    told = [note for mark, note in notes.items() if mark in marks]
+    if all((r["paper"], r["authors"]) == (None, None) for r in rows):
+        told.append(f"The paper and the authors’ files have no numbers for {title_of(rows)}.")
+    return told
 
 
 def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:

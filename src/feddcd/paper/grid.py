@@ -69,8 +69,9 @@ def run_grid(
             group.forget()
             for c in group.members:
                 results[c.id] = [load(c, seed, folder) for seed in c.draws]
-                last = float(results[c.id][-1].objective[-1])
-                watch(Step(c, c.iterations, last, len(results), len(cells)))
+            c = group.members[-1]  # the cells themselves were shown while they ran
+            last = float(results[c.id][-1].objective[-1])
+            watch(Step(c, c.iterations, last, len(results), len(cells)))
     return results
 
 

@@ -15,7 +15,7 @@ from ..report.printed import markdown
 from ..report.tables import table, terminal_table
 from . import _tables as words
 from ._figures import Panel, Series, gap_panels, marks, paper_figure
-from ._tables import Block, Row, median, table2_blocks, table3_blocks
+from ._tables import Block, Row, median, shown, table2_blocks, table3_blocks
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -92,6 +92,7 @@ def _tables(heading: str, about: str, blocks: Sequence[Block]) -> str:
 
 
 def _block(block: Block) -> str:
+    (block,) = shown([block])
     notes = [paragraph(note, "note") for note in block.notes]
     whole = table(block.title, block.head, *block.groups)
     return lines(["<div>", whole, *notes, "</div>"])
@@ -106,11 +107,11 @@ def _chart(name: str, panels: Sequence[Panel], prefix: str) -> str:
     own = dict.fromkeys((one.label, one.algorithm) for panel in panels for one in panel.lines)
     legend = [f"<li>{_sample(algorithm)}{escape(label)}</li>" for label, algorithm in own]
     legend += [f"<li>{escape(mark)}</li>" for mark in marks(panels)]
-    shown = [figure(d, p.note) for d, p in zip(drawings, panels, strict=True)]
+    drawn = [figure(d, p.note) for d, p in zip(drawings, panels, strict=True)]
     return section(
         words.FIGURES.get(name, name),
         lines(['<ul class="legend">', *legend, "</ul>"]),
-        grid(shown, "figures panels"),
+        grid(drawn, "figures panels"),
     )
 
 
@@ -179,6 +180,7 @@ def _strict(value: Any) -> Any:
 
 
 def _markdown(block: Block) -> str:
+    (block,) = shown([block])
     rows = [
         ["" if k else setup, *row] for setup, rows in block.groups for k, row in enumerate(rows)
     ]
@@ -196,6 +198,7 @@ def rich_table3(rows: Sequence[Row]) -> "Table":
 
 def _rich(blocks: Sequence[Block]) -> "Table":
     """A heading line for each problem and setup, then a line per method."""
+    blocks = shown(blocks)
     notes = dict.fromkeys(note for block in blocks for note in block.notes)
     short = lambda setup: setup.replace(" = ", "=").replace(",", "")
     groups = [(f"{b.title}, {short(setup)}", rows) for b in blocks for setup, rows in b.groups]
