@@ -274,7 +274,7 @@ def test_a_column_of_words_may_name_the_clients(capsys):
     patients().assign(site="a b").to_csv("p.csv", index=False)
     with pytest.raises(DataError, match=r"'site' must contain .*clients, give group='site'"):
         load("p.csv", label="y")
-    with pytest.raises(DataError, match=r"'site' must contain .*, or remove the column$"):
+    with pytest.raises(DataError, match=r"'site' must contain .* 0 and 1, or remove the column$"):
         load("p.csv", label="y", group="h")
     command("run --data p.csv --label y -q", code=2)
     assert "are the names of the clients, give --group site" in capsys.readouterr().err

@@ -343,6 +343,17 @@ def test_the_race_says_why_a_method_did_not_reach_the_gap(tmp_path, monkeypatch,
     assert "FedNL-PP, 8 bits: refused: no bits" in (tmp_path / "report.html").read_text()
 
 
+def test_a_table_with_words_is_refused_before_the_first_run(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "p.csv").write_text("y,smoker,age\n0,no,30\n1,yes,40\n")
+    lines = 'data = "p.csv"\nmodel = "logistic"\nl2 = 0.1\nclients = 2\nlabel = "y"\n'
+    (tmp_path / "p.toml").write_text(lines)
+    wish = RaceWishes([], [tmp_path / "p.toml"], ["fedqn"], [1], [8], 1, False, 1e-6, 100, 1)
+    with pytest.raises(DataError, match="'smoker' must contain .*: turn it into columns of 0 and"):
+        race_command(wish, tmp_path, False)
+    assert capsys.readouterr().out == ""
+
+
 def test_a_race_in_which_every_method_is_refused_is_an_error(tmp_path, monkeypatch):
     with pytest.raises(SpecError, match=r"no results: FedNL-PP, 8 bits: refused: no bits"):
         raced(tmp_path, monkeypatch, {"fednlpp": refused("no bits")})

