@@ -59,7 +59,7 @@ def test_powers_of_ten_are_numbers_and_names_stay_names():
 
 def test_a_wide_table_gets_a_smaller_font_and_then_blocks_of_columns():
     small, blocks = (latex(*each) for each in WIDE)
-    assert r"\centering\footnotesize" in small
+    assert r"\centering\small" in small
     assert small.count(r"\toprule") == 1
     assert r"standard \\ error" in small
     assert r"\centering\normalsize" in latex(["", "p"], ("", [["age", "0.5"]]))
@@ -67,10 +67,63 @@ def test_a_wide_table_gets_a_smaller_font_and_then_blocks_of_columns():
     assert blocks.count("hospital: ") == 8
 
 
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
-def test_latex_compiles(tmp_path):
+USUAL_HEAD = ["", "coefficient", "standard error", "rate ratio (95 % CI)", "p"]
+USUAL = [  # as a logistic regression has them, and with longer names
+    ["sex = male (against female)", "−0.091\u2007\u2007", "0.168\u2007\u2007",
+     "0.00171 (0.00049 to 0.00591)", "< 0.001"],
+    ["age", "0.06854", "0.00632", "1.0709 (1.0578 to 1.0843)", "< 0.001"],
+]  # fmt: skip
+SMALLER = [[f"smoking = {row[0]}", *row[1:]] for row in USUAL]
+OF_THREE = [["median [quartiles]", *["1,379 [1,491, 23,379]"] * 3]]
+OF_FOUR = [["median [quartiles]", *["1,379 [1,491, 23,379]"] * 4]]
+ONE = [(USUAL_HEAD, ("", USUAL)), (USUAL_HEAD, ("", SMALLER)),
+       (["", "all", "sex: female", "sex: male"], ("age", OF_THREE))]  # fmt: skip
+TINY = (["", *"abcd"], ("", [["x", *["1.23 (1.012 to 1.456)"] * 4]]))
+FOUR = (["", "all", "stage: I", "stage: II", "stage: III"], ("age", OF_FOUR))
+
+
+@pytest.mark.parametrize("table", ONE, ids=["usual", "longer names", "Table 1"])
+def test_a_usual_table_is_not_divided(table):
+    assert latex(*table).count(r"\toprule") == 1
+
+
+def test_a_font_is_smaller_before_columns_are_torn_apart():
+    text = latex(*TINY)
+    assert r"\centering\scriptsize" in text
+    assert text.count(r"\toprule") == 1
+
+
+def test_no_narrow_column_stands_alone_below_a_full_block():
+    lines = latex(*FOUR).splitlines()
+    assert [line for line in lines if "begin{tabular}" in line] == [
+        r"\begin{tabular}{@{}lrr@{}}"
+    ] * 2
+
+
+def _needs_booktabs():
     if subprocess.run(["kpsewhich", "booktabs.sty"], stdout=subprocess.DEVNULL).returncode:
         pytest.skip("needs booktabs")
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+@pytest.mark.parametrize("size", [10, 11, 12])
+def test_no_box_is_wider_than_the_text(size, tmp_path):
+    _needs_booktabs()
+    pages = "\n\n".join(latex(*each) for each in [*ONE, TINY, FOUR, *WIDE])
+    first = rf"\documentclass[{size}pt]{{article}}\usepackage{{booktabs}}\begin{{document}}"
+    (tmp_path / "t.tex").write_text(f"{first}\n{pages}\n\\end{{document}}", "utf-8")
+    done = subprocess.run(
+        ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "t.tex"],
+        cwd=tmp_path, capture_output=True,
+    )  # fmt: skip
+    said = done.stdout.decode(errors="replace")
+    assert done.returncode == 0, said[-2000:]
+    assert "Overfull" not in said
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="needs pdflatex")
+def test_latex_compiles(tmp_path):
+    _needs_booktabs()
     table = latex(HEAD, *GROUPS, notes=["50 % of \\undefined"])
     small, blocks = (latex(*each, notes=["a note " * 40]) for each in WIDE)
     pages = f"\\begin{{table}}\n{small}\\end{{table}}\n\n{blocks}"
