@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import feddcd
 from feddcd.algorithms import AbstractAlgorithm, AccFedDCD, FedDCD
 from feddcd.cli.app import main
 from feddcd.history import COLUMNS, History
@@ -119,6 +120,35 @@ def test_a_target_that_was_not_reached_gets_an_estimate(rounds):
     more = int(re.findall(r"about ([\d,]+) more rounds", said)[0])
     assert 0.7 < (reached - rounds) / more < 1.4
     assert told(RIGHT, gaps[: reached + 5], target) == ""
+
+
+FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"algorithm": "fedavg", "settings": {"lr": 1e3}}, "that of the first model was 1.0986: "),
+        (
+            {"algorithm": "pointsaga", "target_gap": 1e-30},
+            "target gap 1e-30: after 4 rounds the certified gap is .*Rounding errors are larger",
+        ),
+        ({"algorithm": "pointsaga", "target_gap": 1e-9}, "gap 1e-09: after 4 .*More rounds may"),
+        ({"algorithm": "fedavg", "l2": 0.0, "target_gap": 1e-9}, "because a bound can be proven o"),
+        ({"algorithm": "fedqn", "model": "mlp:4"}, "FedQN is made for convex models"),
+        ({"algorithm": "pointsaga", "target_gap": 10.0}, ""),
+        ({"algorithm": "feddcd", "model": "mlp:4"}, ""),
+    ],
+)
+def test_a_run_says_that_it_diverges_or_missed_its_target(options, said):
+    advice = feddcd.run("wine", **FEW, **options).summary.get("advice", "")
+    assert re.search(said, advice) if said else not advice
+
+
+def test_a_run_that_was_stopped_did_not_miss_its_target():
+    stop = lambda progress: True
+    found = feddcd.run("wine", algorithm="pointsaga", target_gap=1e-9, watch=stop, **FEW)
+    assert "advice" not in found.summary
 
 
 def test_the_command_prints_it_and_the_files_hold_it(tmp_path, capsys, monkeypatch):

@@ -19,7 +19,7 @@ from ..problems import AbstractSamples, stacks_of
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
-from ._advice import advice
+from ._advice import advice, concern
 from ._inputs import Inputs
 from .build import NOTHING, Built, build, choose_dtype
 from .interrupt import patient_interrupt
@@ -220,6 +220,7 @@ class RunLoop:
         certificates = int(np.sum(~np.isnan(self.history["lower_bound"])))
         chosen = self.fed.algorithm.chosen(self.state.server)
         said = advice(self.fed, self.state.server, self.history, self.spec.target_gap)
+        said = said or self._concern()
         return {
             "algorithm": self.name,
             **({"why": self.why} if self.why else {}),
@@ -244,6 +245,22 @@ class RunLoop:
             "worst_local_gradient": _number(self.worst_solve),
             **{name: _number(float(value)) for name, value in chosen.items()},
         }  # fmt: skip
+
+    def _concern(self) -> str:
+        problem, target = self.built.federated.problem, self.spec.target_gap
+        return concern(
+            self.fed.algorithm, self.history, unproven=self._unproven(),
+            target=target if self.status == "finished" else None,
+            convex=is_convex(problem), eps=float(np.finfo(self.fed.weights.dtype).eps),
+            start=self._start,
+        )  # fmt: skip
+
+    def _start(self) -> float:
+        """The objective of the first model, by the program that makes certificates."""
+        algorithm = self.fed.algorithm
+        model = algorithm.model(algorithm.init_server(self.built.federated.w))
+        points = algorithm.witness(self.state.clients)
+        return float(certify(self.built.federated.problem, model, points).objective)
 
     def _unproven(self) -> str:
         """Why there is no certificate; nothing where there is one."""
