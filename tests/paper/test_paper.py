@@ -313,6 +313,14 @@ def test_while_a_large_file_is_read_cells_of_a_small_one_run(monkeypatch):
     assert _processes.openings(cells[:1], 1) == [[0]]
 
 
+def test_a_finished_grid_is_not_told_cell_by_cell(tmp_path):
+    cells = [small(name, iterations=2, seeds=1) for name in ("fedavg", "scaffold")]
+    grid.run_grid(cells, tmp_path)
+    steps = []
+    grid.run_grid(cells, tmp_path, steps.append)
+    assert [(step.done, step.cells) for step in steps] == [(2, 2)]
+
+
 def test_several_processes_change_no_number(tmp_path, monkeypatch):
     """As on an accelerator, where processes share it; a finished grid starts none."""
     cells = [small("fedavg", iterations=2, seeds=2, split=split) for split in ("iid", "sorted")]

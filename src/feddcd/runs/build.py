@@ -211,7 +211,7 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
     if spec.l2 == 0 and row.needs_l2:
         raise SpecError(
             f"{spec.algorithm} needs a penalty, because the loss of each client must be strongly "
-            f"convex: set l2 > 0, got l2=0 (fedqn, fednewton and fedlbfgs also work "
+            "convex: set l2 > 0, got l2=0 (fedqn, fednewton and fedlbfgs also work "
             "with l2=0)"
         )
     if absences and row.needs_everyone:
