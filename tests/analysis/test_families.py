@@ -77,6 +77,17 @@ def test_the_table_that_r_prints(case):
         np.testing.assert_allclose(getattr(model, f"{name}_"), expected, rtol=1e-7, err_msg=name)
 
 
+@pytest.mark.parametrize(
+    ("right", "df"), [("Sex", 145), ("0 + Sex", 146), ("Sex + offset(log(1 + Lrn))", 145)]
+)
+def test_theta_is_no_degree_of_freedom_of_the_null_model(right, df):
+    """glm.nb(Days ~ ..., quine)$df.null"""
+    d = pd.DataFrame(FACTS["data"]["days"])
+    model = FederatedGLM("negative_binomial", f"Days ~ {right}").fit(d)
+    assert model.df_null_ == df
+    assert f"Null deviance ({df} df)" in model.summary()
+
+
 def test_counts_without_over_dispersion_have_no_theta():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(300, 2))

@@ -38,12 +38,14 @@ def measures(pilot: Pilot, estimate: Estimate) -> dict[str, Any]:
         ll += log_determinant(point.H) / 2 + float(np.log(estimate.D).sum())
     phi = dispersion(model, value, sums, point.pearson)
     pearson_doubt = _pearson_doubt(model, estimate)
+    # the null model has thresholds, too; theta is no coefficient of it, as in R's glm.nb
+    constants = len(model.loss.origin) if model.loss.bare else int(model.intercept is not None)
     fall = _fall(pearson_doubt, point.pearson) if model.loss.dispersed else 0.0
     return {
         "deviance": deviance,
         "null_deviance": np.nan if model.loss.bare else 2 * (estimate.null.value - floor),
         "df_residual": (int(n) - model.rows) * model.k,
-        "df_null": (int(n) - int(model.intercept is not None)) * model.k - len(model.loss.origin),
+        "df_null": (int(n) - constants) * model.k,
         "dispersion": phi,
         "log_likelihood": ll,
         "aic": float(-2 * ll + 2 * count),
