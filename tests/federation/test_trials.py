@@ -147,6 +147,15 @@ FORESEEN = {
     "few rows": (ROWS[:4], "rule min_rows: its policy does not allow fewer than 5 rows"),
     "a rare ward": (ROWS + [(50, "c", 1)] * 3, "rule min_per_level: its policy does not allow a"),
     "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule support: in the column"),
+    "a dominated sum": (
+        [(a, w, int(w == "a" and i % 4 == 0 or i % 10 == 1)) for i, (a, w, _) in enumerate(ROWS)],
+        "rule dominance: in a sum of a column times the outcome, 4 rows give too large a part of "
+        "the sum for 'ward[T.b]'",
+    ),
+    "a small cell": (
+        [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],
+        "rule cells: fewer than 5 rows have the outcome = 1 and ward = b",
+    ),
     "enough": (ROWS, ""),
 }
 
@@ -171,6 +180,7 @@ def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, 
         assert "note: with these data, north will refuse this job, also after an approval" in told
         assert why in told
         assert "or the rules in fed/sites/north/policy.toml" in told
+        assert "so only 2 of 3 sites are left: there will be no table" in told
 
 
 def test_a_careful_trial_of_a_training_says_that_no_site_takes_part(tmp_path):

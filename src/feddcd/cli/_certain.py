@@ -3,6 +3,7 @@
 from .._files import shown
 from ..federation.folder import FederationFolder, load_places
 from ..federation.site.policy import FILE, UNTRAINED
+from ..sums.roster import FEWEST
 from ._habits import found
 from ._terminal import warn
 
@@ -17,10 +18,18 @@ def warn_certain(folder: FederationFolder) -> None:
             f"every site will refuse this training, because its policy does not allow {UNTRAINED}. "
             "To allow trainings, write training = true into the file policy.toml of each site"
         )
-    refused = certain_refusals(load_places(folder), plan)
+    places = load_places(folder)
+    refused = certain_refusals(places, plan)
     found(refused=refused)
     for site, why in refused.items():
         warn(
             f"with these data, {site} will refuse this job, also after an approval ({why}). Change "
             f"the data or the job, or the rules in {shown(folder.site(site) / FILE)}"
+        )
+    left = len(places) - len(refused)
+    if refused and left < FEWEST <= len(places):
+        few = f"only {left}" if left else "none"
+        warn(
+            f"so {few} of {len(places)} sites are left: there will be no table, because a sum "
+            f"needs {FEWEST} sites"
         )

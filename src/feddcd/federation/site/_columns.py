@@ -3,7 +3,8 @@
 k is the least number of rows that a number may speak of. Each rule gives why not, or nothing.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ FEW = 0.9  # of a combination, in fewer than k rows: it speaks of them
 MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
+LEVEL = re.compile(r"(?:C\()?(?P<column>[^\[\]()]+)\)?\[(?:T\.)?(?P<level>[^\[\]]+)\]$")
 REMEDY = (
     "a new plan can join rare levels or leave the column out. A model can use the logarithm of a "
     "skewed column. The page docs/rules.md explains which policy would allow this job"
@@ -89,14 +91,51 @@ def small_cells(
     other, and with the others. The cells of a column are its rows that differ from its most
     frequent value, and those that differ from 0: products of two columns, shifted so, are sums over
     the joint cell. A column of two values, as that of a level is, has a cell for each of them."""
+    for (one, _), (other, _) in _small_cells(columns, others, k):
+        yield one, other
+
+
+def small_cells_told(
+    columns: Mapping[str, np.ndarray],
+    others: Mapping[str, np.ndarray],
+    k: int,
+    levels: Mapping[str, Iterable[Any]],
+) -> Iterator[str]:
+    """The same cells in words, for the people at the site: `stage = III and sex = female`."""
+    every = {**others, **columns}
+    for pair in _small_cells(columns, others, k):
+        yield " and ".join(_cell_told(name, every[name], rows, levels) for name, rows in pair)
+
+
+def _cell_told(
+    name: str, x: np.ndarray, rows: np.ndarray, levels: Mapping[str, Iterable[Any]]
+) -> str:
+    values, shown = np.unique(x), "the outcome" if name == "(outcome)" else name
+    if len(values) > 2:
+        rest = np.unique(x[~rows])
+        return f"{shown} other than {rest[0]:g}" if rest.size else f"{shown} other than 0"
+    value, of = x[rows][0], LEVEL.match(name)
+    if of is None or set(values) - {0.0, 1.0}:
+        return f"{shown} = {value:g}"
+    column, level = of["column"], of["level"]
+    if value == 1:
+        return f"{column} = {level}"
+    left = [str(other) for other in levels.get(column, ()) if str(other) != level]
+    return f"{column} = {left[0]}" if len(left) == 1 else f"{column} other than {level}"
+
+
+def _small_cells(
+    columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], k: int
+) -> Iterator[tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]]:
+    """Pairs of a column and the rows of its cell."""
     own, rest = _cells(columns), _cells(others)
     if not own:
         return
-    names, every = [name for name, _ in own], [name for name, _ in own + rest]
-    counts = _common([cell for _, cell in own], [cell for _, cell in own + rest])
+    every = own + rest
+    counts = _common([cell for _, cell in own], [cell for _, cell in every])
     for i, j in np.argwhere((counts > 0) & (counts < k)):
-        if (j < i or j >= len(names)) and names[i] != every[j]:
-            yield names[i], every[j]
+        if (j < i or j >= len(own)) and own[i][0] != every[j][0]:
+            yield own[i], every[j]
 
 
 def _cells(columns: Mapping[str, np.ndarray]) -> list[tuple[str, np.ndarray]]:

@@ -61,7 +61,7 @@ def refused_with(
         rows = facts.rebuild(facts.plan, facts.agreed, json.dumps(held))
         known = earlier_columns(facts, memory.jobs().get(facts.job, {}).get("set"), memory)
         columns = dict(analysis.columns_of(rows))
-        check_columns(columns, known, rows.n, policy, facts.mode, rows.plan)
+        check_columns(columns, known, rows.n, policy, facts.mode, rows.plan, rows.levels)
         earlier = earlier_jobs(policy, facts, memory)
         return _tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)
     except Ruled as error:

@@ -117,7 +117,7 @@ def check_job(
         _check_release(policy, parameters, memory)
         check_room(policy, rows.n, rows.columns, numbers_expected(rows, k), memory)
         earlier = earlier_columns(facts, id, memory) if k > 1 else {}
-        check_columns(columns, earlier, rows.n, policy, facts.mode, rows.plan)
+        check_columns(columns, earlier, rows.n, policy, facts.mode, rows.plan, rows.levels)
         check_sets(policy, facts, parameters, id, memory)
         check_clusters(policy, rows, facts, parameters, id, memory)
         hidden = hides_cells(policy, facts.mode)
@@ -154,6 +154,7 @@ def check_columns(
     policy: Policy,
     mode: str,
     plan: Any = None,
+    levels: Mapping[str, Mapping[str, int]] = {},
 ) -> None:
     """The finished columns of a job, and what they reveal together with those of earlier jobs."""
     k = policy.min_support
@@ -171,10 +172,9 @@ def check_columns(
             told = f"in the column {name} fewer than {k} rows are far away from all other rows"
             told = f"{told} (max_share = {policy.max_share})"
             raise Ruled("dominance", f"{told}; {numbers.remedy(plan, name)}{numbers.SHARE}")
-    for one, other in () if hides_cells(policy, mode) else numbers.small_cells(columns, earlier, k):
-        raise Ruled(
-            "cells", f"fewer than {k} rows have a combination of values of {one} and {other}"
-        )
+    few = numbers.small_cells_told(columns, earlier, k, levels)
+    for cell in () if hides_cells(policy, mode) else few:
+        raise Ruled("cells", f"fewer than {k} rows have {cell}")
     for one, other in numbers.nearly_alike(columns, earlier, k):
         raise Ruled("alike", f"{one} and {other} are the same, except in fewer than {k} rows")
     why, name = numbers.singled_out(columns, earlier, k, mode, policy.max_leverage)
