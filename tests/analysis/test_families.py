@@ -1,5 +1,6 @@
 """Families and links: R says what the numbers are, and its call stands beside each."""
 
+import dataclasses
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from feddcd import FederatedGLM
 from feddcd.analysis._sums import DesignRows, PointQuestion, answer
+from feddcd.analysis._whole import counted
 from feddcd.analysis.families import family_of
 from slices import thinned
 
@@ -86,6 +88,35 @@ def test_theta_is_no_degree_of_freedom_of_the_null_model(right, df):
     model = FederatedGLM("negative_binomial", f"Days ~ {right}").fit(d)
     assert model.df_null_ == df
     assert f"Null deviance ({df} df)" in model.summary()
+
+
+@pytest.mark.parametrize("y", [[1.5, 2, 3, 0, 1, 4], [1.5, 2.5, 3, 0, 1, 4]])
+def test_a_poisson_outcome_that_is_no_count_has_no_likelihood(y):
+    """R's glm warns and gives an AIC of Inf; its coefficients for the first y are these."""
+    d = pd.DataFrame({"y": y, "x": range(1, 7)})
+    model = FederatedGLM("poisson", "y ~ x").fit(d)
+    if sum(y) % 1:
+        np.testing.assert_allclose(model.table_["coef"], [0.29566, 0.09746], atol=6e-6)
+    assert np.isnan([model.aic_, model.bic_, model.log_likelihood_]).all()
+    told = "y has values that are not whole numbers"
+    for text in (model.summary(), model.to_markdown()):
+        assert told in text.replace("\n", " ")
+    assert "quasipoisson" not in model.to_markdown()
+    whole = FederatedGLM("poisson", "y ~ x").fit(d.round())
+    assert np.isfinite(whole.aic_)
+    assert told not in whole.summary()
+    assert told not in FederatedGLM("quasipoisson", "y ~ x").fit(d).summary()
+
+
+def test_the_sum_of_the_sites_shows_that_an_outcome_is_no_count():
+    """A coordinator has no rows, but sums over them."""
+    d = pd.DataFrame({"y": [1.5, 2, 3, 0, 1, 4], "x": range(1, 7)})
+    result = FederatedGLM("poisson", "y ~ x").fit(d.round()).result_
+    assert not counted(result).uncounted
+    sums = (result.row_sums[0], 11.5, *result.row_sums[2:])
+    found = counted(dataclasses.replace(result, row_sums=sums))
+    assert found.uncounted
+    assert np.isnan(found.aic)
 
 
 def test_counts_without_over_dispersion_have_no_theta():

@@ -35,6 +35,7 @@ from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settl
 from ._same import difference
 from ._sites import own_table, site_counts
 from ._sums import KINDS, Moments, PointQuestion, answer, parts, read_answer
+from ._whole import counted
 from .agreed import with_codebook
 from .families import ratio_of
 from .plan import ModelSettings, RegressionPlan
@@ -204,7 +205,7 @@ def _result(
     numbers = measures(pilot, estimate)
     spread = _spread(fit, settings.covariance, numbers["doubts"]["dispersion"])
     numbers["doubts"] |= {"coef": _error(point, cov, shown), "std_err": spread}
-    return TableResult(
+    return counted(TableResult(
         **{name: getattr(settings, name) for name in SETTINGS},
         table=table,
         covariance_matrix=square_of(shown.table),
@@ -243,7 +244,7 @@ def _result(
         left_out=tuple(cohort.left_out),
         empty_levels={c: tuple(map(label, found)) for c, found in cohort.empty.items()},
         leave_one_out=leave_one_out(estimate, shown, table, settings.standardize),
-    )
+    ))  # fmt: skip
 
 
 def _deviations(pilot: Pilot) -> pd.Series:

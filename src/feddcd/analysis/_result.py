@@ -102,6 +102,7 @@ class TableResult(AbstractPrinted):
     answers: str = "each"  # as used; "sum": nothing but sums over the sites was known
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
+    uncounted: bool = False  # a Poisson outcome is no whole number: it has no likelihood
     # by coefficient and site: its change without the site, in standard errors, by one step
     leave_one_out: pd.DataFrame | None = None
 

@@ -16,6 +16,7 @@ from ._offsets import unusual_offset
 from ._printed import lacking
 from ._result import TableResult
 from ._robust import named, notes
+from ._whole import uncounted
 from .families import CHOICES
 from .protocol import APART
 
@@ -209,7 +210,7 @@ def _notes(result: TableResult) -> list[str]:
         *references,
         *left_out,
         *theta,
-        *filter(None, [unusual_offset(result), dispersion]),
+        *filter(None, [unusual_offset(result), uncounted(result), dispersion]),
     ]
 
 

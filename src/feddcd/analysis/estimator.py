@@ -16,6 +16,7 @@ from ._inference import SITES, likelihood_ratio, term_of
 from ._parameters import BaseEstimator, ConvergenceWarning
 from ._result import TableResult, result_of
 from ._schema import narrowed, prepare
+from ._whole import counted
 from .plan import ModelSettings, check_cluster, check_simulation
 from .protocol import Again
 from .table import CompleteRows, Roles, read
@@ -196,6 +197,7 @@ class FederatedGLM(BaseEstimator):
                 prepared = narrowed(prepared, again.cohort)
         group = rows.roles.group if isinstance(rows.roles.group, str) else None
         predictor = result.predictor._replace(design=rows.design, group=group)  # pyright: ignore
+        result = counted(result, rows.y.to_numpy())
         result = result.with_sites(Counter(str(site) for site in rows.lacking))
         more = {"sites": prepared.labels, "predictor": predictor}
         return self._store(dataclasses.replace(result, **more))

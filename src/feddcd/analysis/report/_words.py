@@ -13,6 +13,7 @@ from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
 from .._summary import over_dispersion, without_rows
+from .._whole import uncounted
 from ..families import COUNTS
 from ._names import level_name, name_of, stands_alone, term_columns, unit_of
 
@@ -171,7 +172,8 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
             f"columns: {', '.join(fit.left_out)}."
         )
     notes += [f"{told}." for told in without_rows(fit)]
-    return [*notes, *filter(None, [unusual_offset(fit, not paper), over_dispersion(fit)])]
+    found = [unusual_offset(fit, not paper), uncounted(fit, not paper), over_dispersion(fit)]
+    return [*notes, *filter(None, found)]
 
 
 def trust(fit: TableResult) -> list[str]:
