@@ -598,7 +598,7 @@ POWERS = "y ~ age + I(age**2) + I(age**3)"
 NO_LIMIT = {"max_parameters_per_row": float("inf")}
 SMALL = {"small_cells": "sum", "max_share": 0.8}
 TOGETHER = {  # data, settings, jobs of which the last is too much, the rule and what the log says
-    "product": (ward(), {}, ["y ~ age:ward + age:clinic"], "cells", "age:clinic[T.z] and"),
+    "product": (ward(), {}, ["y ~ age:ward + age:clinic"], "cells", "age:clinic[T.z] other"),
     "product in a sum": (ward(), SMALL, ["y ~ age:ward + age:clinic"], "dominance", "two columns"),
     "four sets": (
         ward(), NO_LIMIT, ["y ~ age", "y ~ age + lac", "y ~ age + trop"], "sets", "1 row is in"

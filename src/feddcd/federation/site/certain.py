@@ -40,7 +40,7 @@ from .rules import (
 UNKNOWN = (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError)
 
 
-class Tried(NamedTuple):
+class TrialSite(NamedTuple):
     """A site in a trial of the job."""
 
     source: SiteTable
@@ -67,7 +67,7 @@ def certain_refusals(places: Sequence[Any], plan: Any) -> dict[str, str]:
             cohort, _ = analysis.agree(offers, plan)
         if cohort is None:
             break
-        mode, tried = _mode(plan, len(places)), dict[str, Tried]()
+        mode, tried = _mode(plan, len(places)), dict[str, TrialSite]()
         if mode == "sum" and len(cohort.sites) < FEWEST:
             break  # there is no job
         for site in cohort.sites:
@@ -110,7 +110,7 @@ def _offer(source: SiteTable, plan: Any, policy: Policy) -> ColumnsOffer:
     return made.offer
 
 
-def _begun(source: SiteTable, plan: Any, cohort: Agreement, policy: Policy, mode: str) -> Tried:
+def _begun(source: SiteTable, plan: Any, cohort: Agreement, policy: Policy, mode: str) -> TrialSite:
     """As the site judges the job before its first question; nothing is remembered of it."""
     analysis, agreed = ANALYSES[plan.analysis], cohort.to_dict()
     facts = facts_of(source, plan.to_dict(), agreed, digest_of(plan.to_dict(), agreed), mode)
@@ -126,7 +126,7 @@ def _begun(source: SiteTable, plan: Any, cohort: Agreement, policy: Policy, mode
             check_rare(policy, plan, numbers, lambda caps: "")
         check_job(policy, rows, analysis, identified(source, rows, facts, memory), memory)
     _allow(policy, analysis, rows, "moments", 0, facts)
-    return Tried(source, policy, facts, rows)
+    return TrialSite(source, policy, facts, rows)
 
 
 def _allow(
@@ -144,7 +144,7 @@ def _course(
     analysis: Analysis,
     plan: Any,
     cohort: Agreement,
-    tried: Mapping[str, Tried],
+    tried: Mapping[str, TrialSite],
     found: dict[str, str],
     mode: str,
 ) -> None:
@@ -179,7 +179,7 @@ def _large(rows: SiteRows) -> bool:
     return rows.n * len(rows.names or rows.columns) ** 2 > MOST_WORK
 
 
-def _answer(tried: Tried, rows: SiteRows, analysis: Analysis, asked: Any) -> Blocks:
+def _answer(tried: TrialSite, rows: SiteRows, analysis: Analysis, asked: Any) -> Blocks:
     """What a site adds to a sum, once its rules allow it."""
     _, policy, facts, _ = tried
     _allow(policy, analysis, rows, asked.reveals, asked.parameters, facts)
