@@ -18,6 +18,7 @@ import pytest
 
 import feddcd
 from feddcd._errors import FolderError
+from feddcd.cli import _ending
 from feddcd.cli import _run as _commands
 from feddcd.cli.app import main
 from feddcd.history import COLUMNS, History
@@ -243,6 +244,16 @@ def test_ctrl_c_before_a_folder_is_there_says_that_nothing_is_saved(name, monkey
     monkeypatch.setattr(_commands, "_merge", pressed)
     command(f"{name} {QUICK} --rounds 2 --algorithm mbsgd --out a", code=130)
     assert "stopped before the first round: nothing is saved." in capsys.readouterr().out
+
+
+def test_ctrl_c_while_libraries_are_imported_is_not_swallowed(monkeypatch, capsys):
+    left, before = [], signal.getsignal(signal.SIGINT)
+    monkeypatch.setattr(_ending, "leave", left.append)
+    with _ending.importing():
+        os.kill(os.getpid(), signal.SIGINT)
+    assert left == [130]
+    assert "nothing is saved" in capsys.readouterr().out
+    assert signal.getsignal(signal.SIGINT) is before
 
 
 def test_a_second_ctrl_c_ends_at_once(monkeypatch, capsys):

@@ -2,7 +2,9 @@
 
 import atexit
 import os
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -46,8 +48,12 @@ def judged(verdict: str) -> Iterator[None]:
         sys.exit(UNPROVEN)
 
 
+def nothing_saved() -> str:
+    return "stopped before the first round: nothing is saved. To start again, use the same command"
+
+
 @contextmanager
-def told_when_stopped(how: Callable[[], str]) -> Iterator[None]:
+def told_when_stopped(how: Callable[[], str] = nothing_saved) -> Iterator[None]:
     """Ctrl-C in a moment in which work ends at once: `how` says what to do now."""
     try:
         yield
@@ -56,8 +62,23 @@ def told_when_stopped(how: Callable[[], str]) -> Iterator[None]:
         sys.exit(INTERRUPTED)
 
 
-def nothing_saved() -> str:
-    return "stopped before the first round: nothing is saved. To start again, use the same command"
+@contextmanager
+def importing() -> Iterator[None]:
+    """While libraries are imported, some of which swallow a KeyboardInterrupt: Ctrl-C ends the
+    process, in which nothing was saved yet."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number, frame):
+        say(nothing_saved())
+        leave(INTERRUPTED)
+
+    before = signal.signal(signal.SIGINT, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def leave(code: int) -> None:

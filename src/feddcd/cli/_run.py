@@ -243,7 +243,7 @@ def _changes(
     given = {k: v for k, v in options.items() if v is not None}
     changes = {k: given.pop(k) for k in ("rounds", "target_gap") if k in given}
     others = [f"--{name.replace('_', '-')}" for name in given]
-    others += ["a config file"] * (config is not None) + ["--set"] * bool(settings)
+    others += ["a config file"] * (config is not None) + ["--set and --bits"] * bool(settings)
     others += ["--out"] * (out is not None)
     if others:
         raise SpecError(f"--resume uses the settings of the run, so leave out {', '.join(others)}")

@@ -17,7 +17,7 @@ from ..runs.spec import Spec
 from ._codebook import codebook, site_app
 from ._data import data_app
 from ._describe_app import describe
-from ._ending import INTERRUPTED, WRONG, complain, leave, nothing_saved, told_when_stopped
+from ._ending import INTERRUPTED, WRONG, complain, importing, leave, told_when_stopped
 from ._enrolment_app import federation_app
 from ._glm_app import glm
 from ._habits import Wordy, be_wordy, equip
@@ -153,8 +153,9 @@ def run(
     Example: feddcd run --data digits --clients 20 --tau 8 --algorithm pointsaga --target-gap 0.01
     --out runs/digits
     """
-    with told_when_stopped(nothing_saved):
-        from ._run import run_command
+    with told_when_stopped():
+        with importing():
+            from ._run import run_command
 
         settings = options.pop("settings") or []
         settings += [] if bits is None else [f"bits={bits}"]
@@ -178,8 +179,9 @@ def compare(
     Example: feddcd compare --data digits --partition sorted --algorithm feddcd --algorithm
     fedavg --set fedavg.lr=0.1 --rounds 60 --out runs/race
     """
-    with told_when_stopped(nothing_saved):
-        from ._run import compare_command, usual
+    with told_when_stopped():
+        with importing():
+            from ._run import compare_command, usual
 
         algorithms, settings = options.pop("algorithm") or [], options.pop("settings") or []
         settings += [] if bits is None else [f"{a}.bits={bits}" for a in algorithms or usual()]
