@@ -349,7 +349,7 @@ def test_a_table_with_words_is_refused_before_the_first_run(tmp_path, monkeypatc
     lines = 'data = "p.csv"\nmodel = "logistic"\nl2 = 0.1\nclients = 2\nlabel = "y"\n'
     (tmp_path / "p.toml").write_text(lines)
     wish = RaceWishes([], [tmp_path / "p.toml"], ["fedqn"], [1], [8], 1, False, 1e-6, 100, 1)
-    with pytest.raises(DataError, match="'smoker' must contain .*: turn it into columns of 0 and"):
+    with pytest.raises(DataError, match=r"'smoker' must contain .*: turn it into columns of 0 and"):
         race_command(wish, tmp_path, False)
     assert capsys.readouterr().out == ""
 
