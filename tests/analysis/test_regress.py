@@ -271,11 +271,17 @@ def test_a_person_is_shown_what_leaves_and_may_say_no(tmp_path):
 
     def ask(text):
         seen.append(text)
-        return "no" if "'hessian'" in text else "yes"
+        if "neither yes nor no" in text:
+            return "y"
+        return "no" if "'hessian'" in text else "yep" if len(seen) == 1 else "yes"
 
     with pytest.raises(DataError, match="needs 2 sites with columns"):
         run(home, ask=ask)
-    assert "May this answer leave the site?" in seen[0]
+    site = seen[0].partition(":")[0].removeprefix("At the site ")
+    assert site in ("east", "north", "south", "west"), seen[0]
+    assert f"May this answer leave the site {site}? Write yes (or y) or no (or n): " in seen[0]
+    assert seen[1].startswith("'yep' is neither yes nor no. May this answer leave the site ")
+    assert sum("neither" in text for text in seen) == 1
     assert any("levels" in text or "rows: " in text for text in seen)
 
 

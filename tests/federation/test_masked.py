@@ -777,7 +777,8 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
     told = [f"{site}: {REFUSED}" for site in SITES]
     left = "a sum needs at least 3 sites, and no site can take part"
     ask = next_step(dict.fromkeys(SITES, REFUSED), events(home, "job")[-1]["job"])
-    assert str(found.value) == f"there is no table: {left}. Refused: {'; '.join(told)}. {ask}"
+    each = f"east, north and south (each: {REFUSED})"
+    assert str(found.value) == f"there is no table: {left}. Refused: {each}. {ask}"
     assert [event["reason"] for event in events(home, "refused")][-3:] == told
     lines = {site: (home.site(site) / "outgoing.jsonl").read_text() for site in SITES}
     last = lambda text: [line for line in text.splitlines() if '"rule"' in line][-1]

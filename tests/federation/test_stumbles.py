@@ -146,12 +146,19 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
         assert "Next: ask the people at north for the reason." in text
         assert "approve a job that a person denied before, with: feddcd federation approve" in text
         assert "Then give the same command again." in text
+    two = {site: f"{site}: {words.REFUSED}" for site in ("north", "east")}
+    other = two | {"west": "west: its policy does not allow this"}
+    both = f"Refused: east and north (each: {words.REFUSED}); west: its policy does not allow this."
+    assert both in str(broken_off([], other))
     assert "approve SITE_DIR ab8b3a59." in str(broken_off([], refused, None, "ab8b3a59"))
     said = []
     monkeypatch.setattr(_tables, "say", said.append)
     job = {"event": "job", "job": "ab", "sites": ["east", "south", "west"], "without": ["north"]}
     _tables.show_event(job)
-    assert said == ["the table is made without north, with the rows of east, south and west"]
+    assert said == [
+        "north refused. The job without north is a new job, with the rows of east, south and west; "
+        "whoever approves jobs there has to approve it again"
+    ]
     _tables.show_event(job | {"without": []})
     assert len(said) == 1
 

@@ -128,7 +128,10 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
 
 @pytest.mark.parametrize(
     ("more", "told"),
-    [((), "allows almost everything"), (("--careful",), "waits for two approvals at each site")],
+    [
+        ((), "allows almost everything"),
+        (("--careful",), "waits for at least two approvals at each site"),
+    ],
 )
 def test_the_next_command_of_a_trial_is_said(more, told, tmp_path):
     (tmp_path / "d.csv").write_text("age,site\n" + "".join(f"{i},s{i % 3}\n" for i in range(9)))

@@ -94,7 +94,8 @@ def init(
         bool,
         option(
             "With --data: the sites keep the careful rules. Each site waits for two approvals: "
-            "first for the names and levels of the columns, then for the job.",
+            "first for the names and levels of the columns, then for the job. If a site refuses, "
+            "the other sites have to approve the job without it.",
             "--careful",
         ),
     ] = False,

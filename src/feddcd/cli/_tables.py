@@ -136,8 +136,9 @@ def show_event(event: dict[str, Any]) -> None:
         line = f"{', '.join(event['sites'])} {how}"
     if event["event"] == "job" and (gone := event.get("without")):
         line = (
-            f"the table is made without {sentence_list(gone)}, with the rows of "
-            f"{sentence_list(event['sites'])}"
+            f"{sentence_list(gone)} refused. The job without {sentence_list(gone)} is a new job, "
+            f"with the rows of {sentence_list(event['sites'])}; whoever approves jobs there has to "
+            "approve it again"
         )
     if event["event"] == "exchange":
         line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)

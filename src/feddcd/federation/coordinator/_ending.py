@@ -101,10 +101,21 @@ def next_step(refused: Mapping[str, str], job: str = "") -> str:
 
 def too_few(why: str, refused: Mapping[str, str], more: str = "", job: str = "") -> TooFewSites:
     """For the person at the coordinator: what happened, who refused, and what can be done now."""
-    said = "; ".join(refused[site] for site in sorted(refused))
+    said = _each(refused)
     parts = (f"Refused: {said}.", next_step(refused, job)) if said else ()
     told = filter(None, (f"there is no table: {why}.", *parts, more))
     return TooFewSites(" ".join(told), refused)
+
+
+def _each(refused: Mapping[str, str]) -> str:
+    """Sites with the same reason have it once."""
+    sites = dict[str, list[str]]()
+    for site in sorted(refused):
+        sites.setdefault(refused[site].removeprefix(f"{site}: "), []).append(site)
+    return "; ".join(
+        refused[of[0]] if len(of) == 1 else f"{sentence_list(of)} (each: {why})"
+        for why, of in sites.items()
+    )
 
 
 def broken_off(

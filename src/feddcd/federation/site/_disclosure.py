@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from .policy import (
     not_allowed,
 )
 
+YES, NO = ("y", "yes"), ("n", "no")
 MOST_LETTERS = 1000  # of a reason in the log, which may be that of a library
 
 
@@ -82,13 +84,18 @@ def _numbers(array: np.ndarray, most: int = 6) -> str:
     return f"{array.dtype} {array.shape}{span}: {first}{more}"
 
 
-def confirm(outgoing: Outgoing, ask: Callable[[str], str]) -> None:
-    try:
-        reply = ask(f"{describe(outgoing)}\nMay this answer leave the site? Write yes or no: ")
-    except EOFError:
-        reply = ""
-    if reply.strip().lower() not in ("y", "yes"):
-        raise Ruled("denied", "the site's administrator did not agree to send this answer")
+def confirm(outgoing: Outgoing, ask: Callable[[str], str], site: str = "") -> None:
+    """What is neither yes nor no is asked once more, and then means no."""
+    whose = f"the site {site}" if site else "the site"
+    question = f"May this answer leave {whose}? Write yes (or y) or no (or n): "
+    text = f"{f'At the site {site}:' if site else ''}\n{describe(outgoing)}\n{question}".lstrip()
+    with suppress(EOFError):
+        reply = ask(text).strip().lower()
+        if reply not in YES + NO:
+            reply = ask(f"{reply!r} is neither yes nor no. {question}").strip().lower()
+        if reply in YES:
+            return
+    raise Ruled("denied", "the site's administrator did not agree to send this answer")
 
 
 def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:
@@ -160,7 +167,7 @@ class Release(NamedTuple):
         """
         policy = self.check(outgoing, question)
         if self.ask is not None:
-            self._guard(partial(confirm, outgoing, self.ask), outgoing, question)
+            self._guard(partial(confirm, outgoing, self.ask, self.client), outgoing, question)
         elif policy.approve == "answer":
             wait = partial(hold, self.folder, outgoing, question, self.disk, self.asked)
             self._guard(wait, outgoing, question)
