@@ -340,6 +340,14 @@ def test_tests_contrasts_and_inflation_are_shown_and_written(capsys):
         assert words in page
 
 
+def test_both_tests_of_terms_can_be_asked_for(capsys):
+    feddcd(*GLM, *F, "--test", "wald", "--test", "lr", "--out", "out")
+    shown = capsys.readouterr().out
+    for name, title in (("wald", "Wald test of each"), ("lr", "Likelihood-ratio test of each")):
+        assert title in shown
+        assert Path(f"out/{name}_tests.csv").exists()
+
+
 @pytest.mark.parametrize("effects", thinned(["none", "fixed"], 2))
 def test_likelihood_ratios_are_those_of_refits(effects):
     options = ["--site-effects", effects, "--tol", "1e-7"]
@@ -630,6 +638,23 @@ BAD = [
     case("latency must be a finite number above 0, got latency=-1.0", "--latency -1"),
     case("bandwidth must be a finite number above 0, got bandwidth=0.0", "--bandwidth 0"),
     formula("l2 of age must be finite and >= 0, got -1", F[1], f"{GROUP} --l2 -1"),
+    # nearly right, or as in R
+    formula("got 'binominal'; did you mean 'binomial'?", F[1], "--family binominal"),
+    formula("got 'hc3'; did you mean 'HC3'?", F[1], "--covariance hc3"),
+    formula("give the family quasibinomial and --link probit", F[1],
+            "--family quasibinomial(link=probit)"),
+    formula("formula: relevel(factor(sex), ref='m') is not known", "death ~ "
+            "relevel(factor(sex), ref='m')"),
+    formula("; write + offset(log(age)) instead", "death ~ dose, offset=log(age)"),
+    formula("a formula has no further arguments", "death ~ dose, weights=age"),
+    formula("or set --standardize, at 'scale'", "death ~ scale(age)"),
+    formula("--site-effects fixed gives each site", "death ~ strata(sex)"),
+    formula("offset(log(age)) is -inf on line 7, where age is 0, but", "death ~ dose + "
+            "offset(log(age))", data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
+    formula("log(age) is -inf on line 7, where age is 0, but", "death ~ log(age)",
+            data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
+    formula("'f' and 'F' differ only in upper and lower case", "sex ~ age",
+            data=patients().assign(sex=lambda d: d.sex.where(d.index != 5, "F"))),
 ]  # fmt: skip
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from .._text import listed
+from .._text import listed, sentence_list
 from ..formula import is_numeric, label, levels_of
 
 
@@ -32,7 +32,7 @@ def outcome_of(name: str, words: Sequence[Any], event: Any) -> Outcome:
         else:
             told = (
                 f"{name} has {len(words)} different values, {listed(shown, 5)}, but <family> needs "
-                "two"
+                f"two{unlike_case(words)}"
             )
         raise DataError(told, column=name, settings={"family": "binomial"})
     if event is None:
@@ -46,6 +46,15 @@ def outcome_of(name: str, words: Sequence[Any], event: Any) -> Outcome:
         raise DataError(told, column=name, settings={"event": event})
     (other,) = [word for word in words if not _same(word, event)]
     return Outcome(other, chosen[0])
+
+
+def unlike_case(words: Sequence[Any]) -> str:
+    """Which words differ in upper and lower case alone, as an end of a message; or nothing."""
+    shown = [label(word) for word in words]
+    same = [a for a in shown if any(a != b and a.casefold() == b.casefold() for b in shown)]
+    if not same:
+        return ""
+    return f". {sentence_list([repr(a) for a in same])} differ only in upper and lower case"
 
 
 def coded(y: pd.Series, outcome: Sequence[Any]) -> np.ndarray:

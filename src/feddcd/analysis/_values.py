@@ -1,5 +1,7 @@
 """Values of a column: numbers, finite, not mixed with words; errors name the row."""
 
+import numbers
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -7,8 +9,11 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
+from .._text import sentence_list
+from ..formula import Formula
 
 WEIGHT = {"sample_weight": None}  # a setting that messages name
+WORD = re.compile(r"[\w.]+")
 
 
 def is_number(values: pd.Series) -> np.ndarray:
@@ -44,13 +49,31 @@ def is_mixed(values: pd.Series) -> bool:
     return words and len(there) > 0 and bool(0.5 <= is_number(there).mean() < 1)
 
 
-def check_finite(X: np.ndarray, names: Sequence[str], rows: np.ndarray) -> None:
+def check_finite(
+    X: np.ndarray, names: Sequence[str], rows: np.ndarray, frame: pd.DataFrame | None = None
+) -> None:
+    """With `frame`, the columns that the numbers were made of are named, too."""
     bad = np.argwhere(~np.isfinite(X))
     if len(bad):
         row, at = bad[0]
         name, value = names[int(at)], X[row, at]
-        told = f"{name} is {value} <row>, but it must be a finite number"
+        made_of = "" if frame is None else _made_of(name, frame, int(row))
+        told = f"{name} is {value} <row>{made_of}, but it must be a finite number"
         raise DataError(told, row=int(rows[row]), column=name, value=value)
+
+
+def offset_name(formula: Formula | None) -> str:
+    """As the formula has it, for a message."""
+    terms = () if formula is None else formula.offsets
+    return f"offset({' + '.join(terms)})" if terms else "offset"
+
+
+def _made_of(name: str, frame: pd.DataFrame, row: int) -> str:
+    """', where days is 0': the columns in the text of a term, and their values."""
+    words = [word for word in dict.fromkeys(WORD.findall(name)) if word != name]
+    values = [(word, frame[word].iloc[row]) for word in words if word in frame.columns]
+    told = [f"{word} is {v:g}" for word, v in values if isinstance(v, numbers.Real)]
+    return f", where {sentence_list(told)}" if told else ""
 
 
 def label(y: pd.Series) -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import expit
 
 from .._errors import SpecError
+from .._text import closest
 from ..losses import LOSSES, Loss
 from . import _distributions as distributions
 from ._distributions import Distribution, Likelihood
@@ -103,8 +104,14 @@ def known(name: str) -> str:
     """The family's name, as R or we spell it."""
     plain = str(name).lower().replace(".", "_").replace("-", "_").replace(" ", "_")
     plain = OTHER_NAMES.get(plain, plain)
+    before, bracket, link = str(name).partition("(")
+    if bracket and known(before) in CHOICES:  # as in R
+        link = link.rstrip(") ").split("=")[-1].strip("\"' ")
+        told = f"family {name!r} has its link in brackets: give the family {known(before)} and "
+        raise SpecError(f"{told}<link>", settings={"link": link or None})
     if plain not in CHOICES:
-        raise SpecError(f"family must be one of {', '.join(CHOICES)}; got {name!r}")
+        told = f"family must be one of {', '.join(CHOICES)}; got {name!r}"
+        raise SpecError(told + closest(plain, [*CHOICES, *OTHER_NAMES]))
     return plain
 
 

@@ -11,7 +11,7 @@ from .._errors import DataError
 from .._text import listed, plural
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
-from ._outcome import outcome_of, words_of
+from ._outcome import outcome_of, unlike_case, words_of
 from ._values import check_mixed, column, label, numbers_of, whole_rows
 from .families import CLASSED, SHARES
 from .plan import ModelSettings
@@ -251,7 +251,7 @@ def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[s
     if len(words) > 2:
         told = (
             f"{name} has {len(words)} different words, {listed(words, 5)}, but --family "
-            f"{family} needs two. Use multinomial for more words"
+            f"{family} needs two{unlike_case(words) or '. Use multinomial for more words'}"
         )
         raise DataError(told, file=table.file, column=name)
     other, event = outcome_of(name, words, settings.event)

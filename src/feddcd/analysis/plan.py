@@ -11,6 +11,7 @@ import numpy as np
 
 from .._errors import SpecError
 from .._settings import check_names
+from .._text import closest
 from ..data.codebook import read_codebook
 from ..formula import read_formula
 from .families import SHARES, Family, family_of, known, known_link
@@ -54,7 +55,8 @@ class ModelSettings:
         for name, choices in CHOICES.items():
             value = getattr(self, name)
             if value not in choices:
-                raise SpecError(f"{name} must be one of {', '.join(choices)}; got {value!r}")
+                told = f"{name} must be one of {', '.join(choices)}; got {value!r}"
+                raise SpecError(told + closest(str(value), choices))
         if not (is_real(self.tol) and 0 < self.tol < np.inf):
             raise SpecError(
                 f"tol, in standard errors, must be a finite number > 0; got tol={self.tol!r}"

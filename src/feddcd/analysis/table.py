@@ -26,7 +26,7 @@ from ..formula import (
     learn,
     read_formula,
 )
-from ._values import WEIGHT, check_finite, check_mixed, column, numbers_of
+from ._values import WEIGHT, check_finite, check_mixed, column, numbers_of, offset_name
 
 CLUSTER = {"cluster": None}  # a setting that messages name
 ONE_SITE = "all rows"
@@ -171,9 +171,9 @@ def finish(
         design = learn(formula, kinds or kinds_of(frame, chosen.used, formula.categories))
         empty = {c: gone for c in chosen.used if (gone := empty_levels(column(frame, c)))}
     X = design.matrix(frame)
+    check_finite(X, design.names, chosen.rows, frame)
     o = chosen.offset + design.offset(frame)
-    check_finite(X, design.names, chosen.rows)
-    check_finite(o[:, None], ["offset"], chosen.rows)
+    check_finite(o[:, None], [offset_name(formula)], chosen.rows, frame)
     return CompleteRows(
         X, design.names, chosen.y, chosen.site, chosen.weight, o, chosen.dropped, design, roles,
         chosen.holes, chosen.lacking, chosen.cluster, empty,

@@ -164,11 +164,12 @@ def glm(
         str | None, _column("The column of clusters within sites, for --covariance cluster.")
     ] = None,
     test: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             help=(
                 "Test each term of the model with wald (Wald test) or lr (likelihood ratio test, "
-                "which fits the model again without the term). Default: no test."
+                "which fits the model again without the term). Repeat the option for both. "
+                "Default: no test."
             ),
             show_default=False,
         ),
@@ -246,6 +247,6 @@ def glm(
     roles = Roles(label, group, weight, offset, cluster)
     how = Reading(sep, decimal, encoding, tuple(na or ()), sheet)
     source = Source(file, how, codebook, tuple(complete or ()))
-    wishes = Wishes(test, tuple(contrast or ()), vif, predict)
+    wishes = Wishes(tuple(test or ()), tuple(contrast or ()), vif, predict)
     options = settings | {"random_state": seed}
     glm_command(source, roles, options, wishes, clients, out, force, quiet)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import FeddcdError, SpecError
+from .._text import closest
 from ..analysis import FederatedGLM
 from ..analysis.table import CompleteRows, Roles
 
@@ -14,17 +15,18 @@ TESTS = ("wald", "lr")
 
 
 class Wishes(NamedTuple):
-    test: str | None = None
+    tests: tuple[str, ...] = ()
     contrasts: tuple[str, ...] = ()
     vif: bool = False
     predict: Path | None = None
 
     def check(self, covariance: str) -> None:
         """Before anything is fitted."""
-        if self.test not in (None, *TESTS):
-            told = f"<test> must be one of {', '.join(TESTS)}; got {self.test!r}"
-            raise SpecError(told, settings={"test": None})
-        for name, wanted in {"test": self.test == "lr", "vif": self.vif}.items():
+        for test in self.tests:
+            if test not in TESTS:
+                told = f"<test> must be one of {', '.join(TESTS)}; got {test!r}"
+                raise SpecError(told + closest(test, TESTS), settings={"test": None})
+        for name, wanted in {"test": "lr" in self.tests, "vif": self.vif}.items():
             if wanted and covariance != "model":
                 value = "lr" if name == "test" else None
                 told = f"<{name}> needs the usual standard errors of the model: give <covariance>"
@@ -34,9 +36,9 @@ class Wishes(NamedTuple):
 def extend(model: FederatedGLM, rows: CompleteRows, wishes: Wishes) -> None:
     """Puts the tables that were asked for into the model's result."""
     more: dict[str, Any] = {}
-    if wishes.test == "wald":
+    if "wald" in wishes.tests:
         more["wald_tests"] = model.test()
-    if wishes.test == "lr":
+    if "lr" in wishes.tests:
         more["lr_tests"] = model.test_rows(rows)
     if wishes.contrasts:
         more["contrasts"] = model.contrast(list(wishes.contrasts))

@@ -1,5 +1,7 @@
 """Functions that people know from R, patsy or Python, and how the same is written here."""
 
+from typing import Any
+
 ROW_WISE = ("abs", "exp", "log", "log10", "log1p", "log2", "sqrt")
 CATEGORIES = ("C", "factor", "as.factor")
 BASES = ("bs", "ns", "rcs", "poly")
@@ -18,7 +20,7 @@ LIST = (
 CUT_POINT = "write the cut point as a number, for example I(x > 50)"
 BEFORE = "make this column in the data file before you use the formula"
 AGREED = "write a number that all sites agree on, for example I(x - 50)"
-SCALED = "write I((x - 50) / 10) with numbers that all sites agree on, or set standardize=True"
+SCALED = "write I((x - 50) / 10) with numbers that all sites agree on, or set <standardize>"
 CLASSES = "write cut(x, c(0, 50, 100)) to make classes with given cut points"
 WHOLE_ROWS = {  # functions that need all rows at once
     "center": AGREED, "scale": SCALED, "standardize": SCALED,
@@ -51,11 +53,19 @@ HABITS = {  # what to do instead
     "log_2": "write log2(x)", "ln": "write log(x)",
     "pow": "write I(x^2)", "power": "write I(x^2)",
     "square": "write I(x^2)", "hour": BEFORE,
-    "strata": "site_effects='fixed' gives each site its own intercept",
-    "cluster": "covariance='cluster' uses the sites as clusters",
+    "strata": "<site_effects> gives each site its own intercept",
+    "cluster": "<covariance> uses the sites as clusters",
     "Surv": "feddcd has no survival analysis",
     "weights": "give the weights outside of the formula",
 }  # fmt: skip
+
+
+SETTINGS = {"standardize": True, "site_effects": "fixed", "covariance": "cluster"}
+
+
+def named_settings(told: str) -> dict[str, Any]:
+    """Of a message: those that it names."""
+    return {name: value for name, value in SETTINGS.items() if f"<{name}>" in told}
 
 
 def remedy(function: str, called: str) -> str | None:

@@ -7,7 +7,7 @@ import unicodedata
 from typing import Any, NamedTuple
 
 from .._errors import SpecError
-from ._habits import remedy
+from ._habits import named_settings, remedy
 from ._tokens import FLAGS, LONGEST, Token, place, shown, tokens
 from ._tree import (
     Argument,
@@ -28,6 +28,7 @@ from ._tree import (
 )
 
 DEEPEST = 50  # brackets within brackets
+CALLED = 60  # letters of a call in a message
 RANKS = (("+", "-"), ("*", "/"), (":",))  # from the loosest
 COMPARED = ("==", "!=", "<", "<=", ">", ">=")
 
@@ -67,8 +68,16 @@ class _Parser:
         if self.token.kind != "end":
             more = self.token.kind == "name" and self.at and self.found[self.at - 1].kind == "name"
             hint = "; put a name with spaces into backticks, as in `my column`" if more else ""
+            hint = self.after_comma() if self.token.kind == "," else hint
             raise SpecError(f"{self.wrong('this does not belong here')}{hint}")
         return node
+
+    def after_comma(self) -> str:
+        """An argument of R's glm beside its formula."""
+        name, equals, *_ = *self.found[self.at + 1 :], self.token, self.token
+        if name.text == "offset" and equals.kind == "=":
+            return f"; write + offset({self.text[equals.end :].strip()}) instead"
+        return "; a formula has no further arguments: they are settings of their own"
 
     @property
     def token(self) -> Token:
@@ -180,10 +189,10 @@ class _Parser:
         raise self.wrong(f"the closing {mark} of {called} is missing")
 
     def call(self, token: Token) -> Node:
-        inner = self.text[token.start :].split(")")[0][:60]
-        told = remedy(token.text, f"{inner})" if "(" in inner else token.text)
+        told = remedy(token.text, self.called(token))
         if told is not None:
-            raise SpecError(f"formula: {told}, {place(self.text, token.start, token.end)}")
+            told = f"formula: {told}, {place(self.text, token.start, token.end)}"
+            raise SpecError(told, settings=named_settings(told))
         opened = self.take("(")
         arguments = self.arguments(opened or token, f"{token.text}(", ")")
         if token.text != "c":
@@ -191,6 +200,16 @@ class _Parser:
         if any(argument.key is not None for argument in arguments):
             raise self.wrong("the values of c() must not have names", token)
         return Items(tuple(argument.value for argument in arguments))
+
+    def called(self, token: Token) -> str:
+        """The call with all that is between its brackets, for a message."""
+        depth = 0
+        for each in self.found[self.at :]:
+            depth += (each.kind == "(") - (each.kind == ")")
+            if depth == 0:
+                text = self.text[token.start : each.end]
+                return text if len(text) <= CALLED else f"{token.text}(...)"
+        return token.text
 
     def listed(self, opened: Token) -> Node:
         return Items(tuple(a.value for a in self.arguments(opened, "[", "]")))
