@@ -68,6 +68,16 @@ def test_words_for_missing_values_are_for_each_site_to_write(capsys):
     assert line not in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_plan_with_an_identifier_is_warned_of(capsys):
+    """Careful sites refuse it, and that was said only after all approvals."""
+    patients().assign(patient_id=np.arange(1000, 1000 + N)).to_csv("p.csv", index=False)
+    line = "Careful sites refuse a job with patient_id; leave it out of the formula"
+    feddcd(*GLM, "--formula", "death ~ age + patient_id", "--out", "with")
+    assert line in " ".join(capsys.readouterr().err.split())
+    feddcd(*GLM, *F, "--out", "without")
+    assert "Careful sites refuse" not in " ".join(capsys.readouterr().err.split())
+
+
 def coefficients(folder: str = "out") -> pd.DataFrame:
     return pd.read_csv(Path(folder, "coefficients.csv"), index_col="name")
 
