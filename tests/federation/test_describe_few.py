@@ -12,9 +12,10 @@ import feddcd
 from disks import in_memory
 from feddcd import _files as files
 from feddcd._errors import Refused, Stalled
+from feddcd.analysis._bins import Quantile
 from feddcd.analysis._describe import Describe
 from feddcd.analysis._describe_plan import DescribePlan
-from feddcd.analysis._describe_text import groups
+from feddcd.analysis._describe_text import _quantile, groups
 from feddcd.analysis.protocol import ALL, Count, Max, Sum, arrays
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
@@ -244,7 +245,10 @@ def test_a_federation_of_careful_sites(tmp_path, monkeypatch):
     share = np.mean(kept.age <= middle)
     assert 0.5 - 6 * K / len(kept) < share < 0.5 + 6 * K / len(kept)
     summary = (home.server / "describe" / "summary.txt").read_text()
-    assert "At 3 sites the rows of small groups are left out" in summary
+    assert "3 sites changed rows, so that each count of a site is 0 or at least k" in " ".join(
+        summary.split()
+    )
+    assert "left out the rows of a group with fewer than k rows" in " ".join(summary.split())
     assert "each site joins similar values" in summary
     trial = feddcd.describe(kept, PLAN.columns, by="sex", least=5, quantiles="rounded")
     assert trial.careful == (0, 0)
@@ -275,9 +279,14 @@ def test_counts_that_sites_may_have_changed_carry_a_sign_in_all_files(tmp_path):
         ("bmi", "missing")
     }, "a column without a missing value is exact, and so are the rows of a table without groups"
     list(made.write(tmp_path))
-    note = "≈ before a count means that these sites may have changed it"
+    note = "≈ before a count means that sites may have changed it. 1 site changed rows"
     for name in ("summary.txt", "table1.md", "report.html"):
-        assert note in " ".join((tmp_path / name).read_text("utf-8").split()), name
+        told = " ".join((tmp_path / name).read_text("utf-8").split())
+        assert note in told, name
+        assert "counted a level with fewer than k rows as missing; counted more values" in told
+        assert "left out the rows" not in told, "a table without groups has all rows"
+    exact, near = (_quantile(Quantile(4.5, 4.5, 4.5), about, 3) for about in (False, True))
+    assert (exact, near) == ("4.500", "≈ 4.5"), "no further digits where a number is not exact"
     for name in ("summary.txt", "table1.csv", "table1.md", "report.html"):
         assert "≈ 14" in (tmp_path / name).read_text("utf-8"), name
     by = dataclasses.replace(feddcd.describe(d, ["bmi"], by="sex", least=5), careful=(3, 1))

@@ -51,13 +51,21 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         sign = f" ({ABOUT.strip()} marks such quantiles)" if plan.quantiles != "none" else ""
         found.append(f"For quantiles and histograms {told}{sign}.")
     if left:
-        told = (
-            "the rows of small groups are left out, and a value that only few rows have "
-            "counts as missing"
-        )
-        found.append(f"At {plural(left, 'site')} {told}.")
         found.append(
-            f"{ABOUT}before a count means that these sites may have changed it. For example, 1 to "
-            "4 missing values of a site become 5 (or more, as min_support in its policy says)."
+            f"{ABOUT}before a count means that sites may have changed it. "
+            f"{plural(left, 'site')} changed rows, so that each count of a site is 0 or at least k "
+            "(k is 5, or min_support in the policy of the site)."
         )
+        found.append(f"Such a site can have {_changes(result)}.")
     return found
+
+
+def _changes(result: DescribeResult) -> str:
+    """What a site can have done to the counts of this table."""
+    table = result.table
+    told = ["left out the rows of a group with fewer than k rows"] if result.plan.by else []
+    told += ["counted a level with fewer than k rows as missing"] if table.levels else []
+    told.append("counted more values as missing than are missing, if fewer than k are")
+    if any(each.name not in result.plan.median for each in table.numbers):
+        told.append("counted a column as missing, if few rows give most of its sum")
+    return "; ".join(told)

@@ -138,10 +138,9 @@ def _share(rows: float, share: float, about: bool = False) -> str:
 def _quantile(q: Quantile | None, about: bool = False, places: int | None = None) -> str:
     if q is None:
         return NONE
-    if q.low == q.high:
-        text = trim(q.value, 6) if places is None else _in_line(q.value, places)
-        return f"{ABOUT if about else ''}{text}"
-    return f"{ABOUT}{trim(q.value, 3)}"
+    if about or q.low != q.high:
+        return f"{ABOUT}{trim(q.value, 3)}"
+    return trim(q.value, 6) if places is None else _in_line(q.value, places)
 
 
 def _median(
