@@ -1,5 +1,6 @@
 """Tests, contrasts, VIFs and intervals against those of R: r/inference.R has the calls."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,7 @@ import pytest
 from feddcd import FederatedGLM
 from feddcd._errors import SpecError
 from feddcd.analysis._contrast import parse
+from feddcd.analysis._more import cells
 from feddcd.analysis.table import Roles, read
 from r_tables import FACTS, MODELS, fit, table
 from slices import sliced, thinned
@@ -309,3 +311,13 @@ def test_degrees_of_freedom_of_several_classes():
     rows = table("birthwt")
     found = FederatedGLM("multinomial", "race ~ age + lwt").fit(rows, groups="site")
     assert (found.df_residual_, found.df_null_) == (2 * (len(rows) - 3), 2 * (len(rows) - 1))
+
+
+def test_tables_of_tests_keep_zeros_at_the_end_and_one_form_of_numbers():
+    table = pd.DataFrame({"df": [1, 2], "chi2": [57.0, 14.83]}, pd.Index(["a", "b"], name="term"))
+    assert [row[2] for row in cells(table)] == ["chi2", "57.00", "14.83"]
+    d = pd.DataFrame({"x": range(40), "y": [400.0 * (i * i % 7) for i in range(40)]})
+    text = FederatedGLM("gaussian", "y ~ x").fit(d).summary()
+    found = [re.search(rf"{name}: +(\S+)", text) for name in (r"Deviance \(38 df\)", "Pearson X²")]
+    assert all(found)
+    assert found[0][1] == found[1][1]

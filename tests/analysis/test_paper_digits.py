@@ -136,3 +136,22 @@ def test_a_caution_on_an_offset_has_no_option_in_a_paper():
     assert "--offset" in fit.summary()
     assert "The offset differs much between rows" in fit.to_markdown()
     assert not OPTION.search(paper(fit)), paper(fit)
+
+
+@pytest.mark.parametrize(
+    ("kind", "named", "note"),
+    [
+        ("Sum", "stage = I (against the mean of the levels)", "mean of all levels (sum contrasts)"),
+        ("Helmert", "stage = II (Helmert contrast)", "(Helmert contrasts, scaled as in R)"),
+    ],
+)
+def test_contrasts_do_not_look_like_dummies(kind, named, note):
+    rng = np.random.default_rng(0)
+    d = pd.DataFrame({"stage": ["I", "II", "III"] * 30, "x": rng.normal(size=90)})
+    d["y"] = rng.normal(size=90)
+    fit = FederatedGLM("gaussian", f"y ~ C(stage, {kind}) * x").fit(d)
+    for text in (fit.to_markdown(), fit.to_latex(), fit.summary()):
+        assert note in " ".join(text.split())
+    assert f"| {named} " in fit.to_markdown()
+    assert f"{named} × x" in fit.to_markdown()
+    assert "contrast" not in FederatedGLM("gaussian", "y ~ C(stage)").fit(d).to_markdown()

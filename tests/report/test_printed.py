@@ -157,6 +157,13 @@ def test_markdown_shows_the_names_as_they_are(render):
     assert html.unescape(page).strip().endswith("<p># 50 % of `x`</p>")
 
 
+def test_a_sign_that_means_nothing_alone_stays_in_markdown():
+    text = markdown(["", "x"], ("", [["I(age^2)", "1"], ["x^2^", "2"], ["~y", "3"]]))
+    assert "| I(age^2) |" in text
+    assert "| x&#94;2^" in text
+    assert "| ~y " in text
+
+
 def test_columns_stand_in_line_and_bold_stays_bold():
     text = markdown(["setup", "method", "rounds"], ("", [["a", "b", Bold("12")]]), left=2)
     assert text == (

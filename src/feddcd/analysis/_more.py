@@ -51,7 +51,7 @@ def _cell(column: Any, value: float) -> str:
         return "-"
     if column == "p":
         return f"{value:.3f}" if value >= 0.001 else "< 0.001"
-    return str(value) if isinstance(value, int) else f"{value:.4g}"
+    return str(value) if isinstance(value, int) else f"{value:#.4g}".rstrip(".")
 
 
 def document(more: Tables) -> dict[str, Any]:

@@ -21,6 +21,14 @@ from .families import CHOICES
 from .protocol import APART
 
 FORMULA = "Formula: "
+CONTRASTS = {
+    "sum": "each coefficient compares a level with the mean of all levels (sum contrasts)",
+    "helmert": (
+        "each coefficient compares a level with the mean of the levels before it (Helmert "
+        "contrasts, scaled as in R)"
+    ),
+    "poly": "the coefficients are the parts of a trend over the levels (polynomial contrasts)",
+}
 
 
 def summary(result: TableResult, limit: int | None = None) -> str:
@@ -108,7 +116,7 @@ def _fit(result: TableResult) -> list[tuple[str, str]]:
     return [
         (f"Deviance ({df:,} df)", shown(result, "deviance")),
         (f"Null deviance ({result.df_null:,} df)", shown(result, "null_deviance")),
-        ("Pearson X²", shown(result, "pearson", 5)),
+        ("Pearson X²", shown(result, "pearson")),
         ("Pearson X² / df", significant(ratio) if ratio else "NA"),
         ("Log-likelihood", shown(result, "log_likelihood")),
         ("AIC", shown(result, "aic")),
@@ -189,6 +197,7 @@ def _notes(result: TableResult) -> list[str]:
         ]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
+    references += contrast_notes(result)
     dispersion = over_dispersion(result)
     left_out = []
     if result.left_out:  # NA in R
@@ -212,6 +221,14 @@ def _notes(result: TableResult) -> list[str]:
         *theta,
         *filter(None, [unusual_offset(result), uncounted(result), dispersion]),
     ]
+
+
+def contrast_notes(result: TableResult) -> list[str]:
+    """What the coefficients of categories without a reference compare."""
+    design = None if result.predictor is None else result.predictor.design
+    parts = [part for column in design.columns for part in column.parts] if design else []
+    told = [f"{p.column or p.text}: {CONTRASTS[p.coding]}" for p in parts if p.coding in CONTRASTS]
+    return list(dict.fromkeys(told))
 
 
 def without_rows(result: TableResult) -> list[str]:

@@ -28,7 +28,8 @@ _POWER = re.compile(  # after escaping
     r"(?<![\w.,$])(\$-\$)?(?<![\w.,])(\d+(?:\.\d+)?)e((?:-|\$-\$)?\d+)(?![\w.])"
 )
 _MARKDOWN = re.compile(r"[\\`*_|]")  # what every kind of Markdown knows after a backslash
-_ENTITIES = re.compile(r"<(?! )|&(?=[#\w])|[$~^@]")  # what only some know
+# what only some know: one of the last three signs alone means nothing
+_ENTITIES = re.compile(r"<(?! )|&(?=[#\w])|@|([$~^])(?=.*\1)")
 _BLOCK = re.compile(r"^[#>+=-]")  # a heading, a list
 
 

@@ -9,6 +9,7 @@ from ...formula import Part, read_formula
 from .._result import Coefficient, TableResult
 
 NEAR_ONE = (0.2, 2.5)  # standard deviations for which one unit serves well
+CONTRASTS = {"sum": "against the mean of the levels", "helmert": "Helmert contrast"}
 STEPS = (1.0, 2.0, 5.0, 10.0)
 
 
@@ -77,7 +78,8 @@ def _parts(fit: TableResult, c: Coefficient) -> tuple[Part, ...]:
 
 
 def _product(fit: TableResult, parts: Sequence[Part]) -> str:
-    return " × ".join(_part(fit, part) for part in parts)
+    marked = lambda part: f" ({CONTRASTS[part.coding]})" if part.coding in CONTRASTS else ""
+    return " × ".join(f"{_part(fit, part)}{marked(part)}" for part in parts)
 
 
 def _part(fit: TableResult, part: Part) -> str:
@@ -87,6 +89,8 @@ def _part(fit: TableResult, part: Part) -> str:
 
 
 def _against(fit: TableResult, part: Part) -> str:
+    if part.coding in CONTRASTS:
+        return CONTRASTS[part.coding]
     if part.reference is None:
         return ""
     return f"against {level_name(fit, part.column, part.reference)}"

@@ -12,7 +12,7 @@ from ...formula import INTERCEPT, label
 from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import over_dispersion, without_rows
+from .._summary import contrast_notes, over_dispersion, without_rows
 from .._whole import uncounted
 from ..families import COUNTS
 from ._names import level_name, name_of, stands_alone, term_columns, unit_of
@@ -166,6 +166,7 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Categories are compared with their reference ({told}).")
+    notes += [f"{told}." for told in contrast_notes(fit)]
     if fit.left_out:
         notes.append(
             "These columns are left out, because they are 0 in every row or follow from other "
