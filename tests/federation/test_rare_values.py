@@ -226,8 +226,9 @@ def test_the_person_who_decides_reads_what_is_rare_and_what_helps(tmp_path):
         "several jobs on 'age' find out that one patient has a rare value.",
         "You can approve without a cap if you trust the coordinator and all sites of this job.",
         "A cap that protects these rows: cap = [60, 85] and step = 5 under [columns.age] in "
-        "codebook.toml, the same at all sites. The cost: 32 values of 400 beyond the cap become "
-        "60 or 85, and the column keeps 95 % of its variation.",
+        "codebook.toml. If another site reads another proposal, all sites agree on one: the "
+        "narrowest cap and the widest step. The cost: 32 values of 400 beyond the cap become 60 or "
+        "85, 6 of 32 different values are left, and the column keeps 95 % of its variation.",
         "The page 'The rules of a site' explains this note (rule 21).",
     ]
     assert "crp" not in rare_notes(own)

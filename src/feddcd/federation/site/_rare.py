@@ -117,12 +117,14 @@ def _remedy(name: str, found: Capping | None, x: np.ndarray, why: str) -> str:
         told = f"{lines} would protect these rows, but with it the rules of this site refuse"
         return f"A cap does not help: {told} this job{named}. {INSTEAD}"
     low, high = found.ends
-    beyond = plural(int(np.sum((x < low) | (x > high))), "value")
-    kept = 100 * float(np.corrcoef(found.of(x), x)[0, 1]) ** 2
+    beyond, capped = plural(int(np.sum((x < low) | (x > high))), "value"), found.of(x)
+    kept, left = 100 * float(np.corrcoef(capped, x)[0, 1]) ** 2, len(np.unique(capped))
     return (
         f"A cap that protects these rows: {lines} under [columns.{toml_key(name)}] in "
-        f"codebook.toml, the same at all sites. The cost: {beyond} of {len(x):,} beyond the cap "
-        f"become {low:g} or {high:g}, and the column keeps {kept:.0f} % of its variation"
+        f"codebook.toml. If another site reads another proposal, all sites agree on one: the "
+        f"narrowest cap and the widest step. The cost: {beyond} of {len(x):,} beyond the cap "
+        f"become {low:g} or {high:g}, {left} of {len(np.unique(x))} different values are left, and "
+        f"the column keeps {kept:.0f} % of its variation"
     )
 
 
