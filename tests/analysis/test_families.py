@@ -1,6 +1,5 @@
 """Families and links: R says what the numbers are, and its call stands beside each."""
 
-import dataclasses
 import json
 from pathlib import Path
 
@@ -10,7 +9,6 @@ import pytest
 
 from feddcd import FederatedGLM
 from feddcd.analysis._sums import DesignRows, PointQuestion, answer
-from feddcd.analysis._whole import counted
 from feddcd.analysis.families import family_of
 from slices import thinned
 
@@ -108,15 +106,16 @@ def test_a_poisson_outcome_that_is_no_count_has_no_likelihood(y):
     assert told not in FederatedGLM("quasipoisson", "y ~ x").fit(d).summary()
 
 
-def test_the_sum_of_the_sites_shows_that_an_outcome_is_no_count():
+def test_the_sum_of_the_sites_shows_that_an_outcome_is_no_count(monkeypatch):
     """A coordinator has no rows, but sums over them."""
+    monkeypatch.setattr("feddcd.analysis.estimator.counted", lambda result, y: result)
     d = pd.DataFrame({"y": [1.5, 2, 3, 0, 1, 4], "x": range(1, 7)})
-    result = FederatedGLM("poisson", "y ~ x").fit(d.round()).result_
-    assert not counted(result).uncounted
-    sums = (result.row_sums[0], 11.5, *result.row_sums[2:])
-    found = counted(dataclasses.replace(result, row_sums=sums))
+    found = FederatedGLM("poisson", "y ~ x").fit(d).result_
     assert found.uncounted
     assert np.isnan(found.aic)
+    assert not FederatedGLM("poisson", "y ~ x").fit(d.round()).result_.uncounted
+    weighted = FederatedGLM("poisson", "y ~ x").fit(d.round(), sample_weight=d.x / 4).result_
+    assert not weighted.uncounted
 
 
 def test_counts_without_over_dispersion_have_no_theta():

@@ -5,6 +5,7 @@ import unicodedata
 from typing import NamedTuple
 
 from .._errors import SpecError
+from ._habits import named_settings
 
 LONGEST = 10_000  # characters
 SHOWN = 200  # of them, in a message
@@ -19,8 +20,7 @@ LOOKALIKES = {
 }  # fmt: skip
 OTHERS = {
     "|": (
-        "a formula has no groups and no 'or'; with site_effects='fixed', each site has its own "
-        "intercept"
+        "a formula has no groups and no 'or'; with <site_effects>, each site has its own intercept"
     ),
     "&": ("a formula has no 'and'; I((a > 5) * (b < 3)) is 1 where both comparisons are true"),
     "!": "a formula has no 'not'; write I(x <= 5) for 'not x > 5'",
@@ -94,7 +94,8 @@ def _next(text: str, at: int) -> Token:
         return Token("dot", ".", at, at + 1)
     mark = next((mark for mark in MARKS if text.startswith(mark, at)), None)
     if mark is None:
-        raise SpecError(f"formula: {_unknown(letter)}, {place(text, at, at + 1)}")
+        told = f"formula: {_unknown(letter)}, {place(text, at, at + 1)}"
+        raise SpecError(told, settings=named_settings(told))
     return Token(mark, mark, at, at + len(mark))
 
 
