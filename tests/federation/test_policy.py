@@ -316,7 +316,12 @@ def check_asking(folder):
     no = (Refused, f"north: {RULED}")
     for word in ("", "no", "yesterday"):
         assert refusal(lambda w=word: door(w).release(b"a", BASE, b"q")) == no
-    assert all("'g': float64 (4,), from 0 to 3: 0, 1, 2, 3\n" in text for text in prompts)
+    again = [text for text in prompts if "is neither yes nor no" in text]
+    assert [text.partition(" is")[0] for text in again] == ["''", "'yesterday'"]
+    whole = [text for text in prompts if text not in again]
+    assert len(whole) == 5
+    assert all(text.startswith("At the site north:\n") for text in whole)
+    assert all("'g': float64 (4,), from 0 to 3: 0, 1, 2, 3\n" in text for text in whole)
     gone = Release(folder, "north", _nobody, QuickDisk())
     assert refusal(lambda: gone.release(b"a", BASE, b"q")) == no
     assert ["refused" in line for line in lines(folder)] == [False] * 2 + [True] * 4
@@ -554,6 +559,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("door", log, "append", "disk.fsync(file)", "pass"),
     ("door", log, "append", "save(disk, _head_file(path)", f"{_OFF}(disk, _head_file(path)"),
     ("asking", Release, "release", "if self.ask is not None:", "if self.ask is None and False:"),
+    ("asking", log, "confirm", "if reply not in YES", "if reply in YES"),
     ("asking", log, "confirm", "not in (", "in ("),
     ("asking", log, "confirm", 'reply = ""', 'reply = "yes"'),
     ("asking", log, "confirm", "raise Ruled(", "max("),

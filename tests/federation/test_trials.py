@@ -151,7 +151,7 @@ FORESEEN = {
     "a rare ward": (ROWS + [(50, "c", 1)] * 3, "rule min_per_level: its policy does not allow a"),
     "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule support: in the column"),
     "a dominated sum": (
-        [(a, w, int(w == "a" and i % 4 == 0 or i % 10 == 1)) for i, (a, w, _) in enumerate(ROWS)],
+        [(a, w, int((w == "a" and i % 4 == 0) or i % 10 == 1)) for i, (a, w, _) in enumerate(ROWS)],
         "rule dominance: in a sum of a column times the outcome, 4 rows give too large a part of "
         "the sum for 'ward[T.b]'",
     ),

@@ -3,7 +3,6 @@
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -89,13 +88,14 @@ def confirm(outgoing: Outgoing, ask: Callable[[str], str], site: str = "") -> No
     whose = f"the site {site}" if site else "the site"
     question = f"May this answer leave {whose}? Write yes (or y) or no (or n): "
     text = f"{f'At the site {site}:' if site else ''}\n{describe(outgoing)}\n{question}".lstrip()
-    with suppress(EOFError):
+    try:
         reply = ask(text).strip().lower()
-        if reply not in YES + NO:
+        if reply not in (*YES, *NO):
             reply = ask(f"{reply!r} is neither yes nor no. {question}").strip().lower()
-        if reply in YES:
-            return
-    raise Ruled("denied", "the site's administrator did not agree to send this answer")
+    except EOFError:
+        reply = ""
+    if reply not in YES:
+        raise Ruled("denied", "the site's administrator did not agree to send this answer")
 
 
 def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:

@@ -12,10 +12,11 @@ SAID = (
 )
 
 CAREFUL = (
-    "has the careful rules, as at real sites. So `simulate` waits for at least two approvals at each site: "
-    "first for the names and levels of the columns, then for the job. (If all columns are numbers, "
-    "only the job waits.) A site can also refuse a job. The job without this site is a new job, as "
-    "the list of sites is another one, so the other sites have to approve it again"
+    "has the careful rules, as at real sites. So `simulate` waits for at least two approvals at "
+    "each site: first for the names and levels of the columns, then for the job. (If all columns "
+    "are numbers, only the job waits.) A site can also refuse a job. The job "
+    "without this site is a new job, as the list of sites is another one, so the other sites have "
+    "to approve it again"
 )
 WIDTH = 100
 
