@@ -145,7 +145,9 @@ class TestEveryone:
         "options", [{"tau": 3}, {"loss": 0.1, "tau": 4}, {"participation": "available:0.9"}]
     )
     def test_in_a_run(self, options):
-        with pytest.raises(SpecError, match=r"crowd needs all clients in every round, but .*: set "):
+        with pytest.raises(
+            SpecError, match=r"crowd needs all clients in every round, but .*: set "
+        ):
             feddcd.run("wine", algorithm="crowd", clients=4, rounds=1, **options)
 
     def test_with_everyone_it_runs(self):
