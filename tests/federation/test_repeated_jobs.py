@@ -148,7 +148,7 @@ def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
             "jobs can calculate the sums of west alone.\n"
             "    Deny this job, unless west agreed to reveal this."
         ) in words
-        assert "if you deny" not in words, "that is what this site should do"
+        assert "a denial has a risk" not in words, "that is what this site should do"
 
 
 def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
@@ -158,7 +158,7 @@ def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
     with pytest.raises(Stalled):
         run(home)
     (id,) = waiting(home.site("west"))
-    assert "if you deny" not in "\n".join(words_of(home.site("west"), id))
+    assert "a denial has a risk" not in "\n".join(words_of(home.site("west"), id))
     deny(home.site("west"), id)
     with pytest.raises(Stalled):
         run(home)
@@ -182,7 +182,7 @@ def test_who_may_deny_a_repeat_reads_what_this_can_reveal(tmp_path, formula):
     refused = "^" in formula
     where = "on this data file" if refused else "on the same rows"
     assert ("NOTE: even if you approve" in words) == refused
-    assert f"if you deny: this site answered an earlier job {where}." in words
+    assert f"a denial has a risk, because this site answered an earlier job {where}." in words
     assert "they and the coordinator can calculate the sums of this site alone" in words
     said = CliRunner().invoke(app, ["federation", "deny", str(west), id]).output
     assert "both jobs together reveal the sums of this site alone" in " ".join(said.split())

@@ -133,7 +133,9 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
         return
     ones = [] if model.intercept is None else [model.intercept]
     for j in ones:
-        refuse(_apart([m.x[j], m.xx[j]], W, W), "the sum of the intercept is wrong")
+        refuse(
+            _apart([m.x[j], m.xx[j]], W, W), "the column of ones (the intercept) has a wrong sum"
+        )
     if own is not None:
         at = slice(len(own) - model.effects - len(model.loss.extras), len(own))
         wrong = _apart(m.x[at], own[at] * W, W) | _apart(m.xx[at], own[at] * W, W)
@@ -166,7 +168,7 @@ def _check_outcome(known: Known) -> None:
     m, W, model = known.moments, known.W, known.model
     y, family = m.y, model.family
     if family in SHARES or family == "multinomial":
-        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "the sum of outcomes is not possible")
+        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "no rows can have this sum of outcomes")
         if not known.weighted:
             refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is a fraction")
     if family in COUNTS:
@@ -175,7 +177,7 @@ def _check_outcome(known: Known) -> None:
         refuse(y <= 0, "the sum of outcomes is not above zero")
     if family in CLASSED and family != "multinomial":
         most = len(model.loss.extras) * W
-        refuse((y < 0) | (y > most * (1 + CLOSE)), "the sum of classes is not possible")
+        refuse((y < 0) | (y > most * (1 + CLOSE)), "no rows can have these numbers of classes")
     at = model.intercept
     if at is not None and known.raw:
         size = np.abs(m.xy[at]) + np.abs(y) + W

@@ -40,7 +40,7 @@ _BATCHES: dict[str, Limit] = {"lr": number(), "epochs": whole(), "batch_size": w
 
 SOLVERS: dict[str, Solver] = {
     "newton": Solver(
-        "Newton's method, which finds its directions by conjugate gradients: exact",
+        "Newton's method, which finds its directions by conjugate gradients; reaches any accuracy",
         NewtonCG,
         _STOP | {"max_steps": whole(), "space": word, "rank": whole(0)},
     ),
@@ -51,7 +51,7 @@ SOLVERS: dict[str, Solver] = {
         needs_rate=True,
     ),
     "lbfgs": Solver(
-        "L-BFGS with a line search: exact, for any smooth model",
+        "L-BFGS with a line search: reaches any accuracy, for any smooth model",
         LBFGS,
         _STOP | {"max_steps": whole()},
     ),

@@ -126,8 +126,8 @@ def _check_constants(own: Codebook | None, formula: str) -> None:
     for value, column, text in written_numbers(read_formula(formula)):
         entry = own.columns.get(column) if own is not None and column is not None else None
         if entry is None or value not in entry.cuts:
-            lists = "its codebook does not list" if own is not None else "no codebook here lists"
-            told = f"the number {value:g} in {text[:80]!r}, because {lists} this number under cuts"
+            lists = "its codebook does not have" if own is not None else "no codebook here has"
+            told = f"{text[:80]!r}, because {lists} the number {value:g} in the setting cuts"
             if math.isnan(value):
-                told = f"{text[:80]!r}, because {lists} numbers to compare with, under cuts"
+                told = f"{text[:80]!r}, because {lists} numbers to compare with in the setting cuts"
             raise not_allowed(told, "constants = 'codebook'")

@@ -27,7 +27,7 @@ DIGESTS = (
 )
 UNTOLD = "This reason stays at this site"
 IN_VAIN = "even if you approve, the rules of this site refuse this"  # to who decides
-AFTER_DENIAL = "if you deny: this site answered an earlier job"
+AFTER_DENIAL = "a denial has a risk, because this site answered an earlier job"
 
 
 def time_of(entry: Mapping[str, Any]) -> str:
