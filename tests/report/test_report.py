@@ -206,6 +206,19 @@ def test_terminal_table_shows_each_entry_within_80_letters():
     assert re.search("fedavg.*0.500100", console.file.getvalue())
 
 
+def test_names_stand_whole_within_80_letters_in_the_widest_table():
+    names = ("accfeddcd", "fednewton", "pointsaga")
+    runs = [entry(name, 0.5 + np.array([1e-2, 1.9e-14])) for name in names]
+    runs = [
+        run._replace(summary={"bits": bits}) for run, bits in zip(runs, (64, 8, 8), strict=True)
+    ]
+    console = Console(width=80, file=io.StringIO())
+    console.print(report.rich_table(runs))
+    lines = console.file.getvalue().splitlines()
+    assert {"algorithm", *names} <= {line.split()[0] for line in lines if line.split()}
+    assert max(map(len, lines)) <= 80
+
+
 def test_bits_stand_in_tables_and_pictures_where_they_differ():
     few, wide = (HAND[k]._replace(summary={"bits": bits}) for k, bits in ((0, 8), (1, 64)))
     few = few._replace(label="fedqn")

@@ -133,9 +133,7 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
         return
     ones = [] if model.intercept is None else [model.intercept]
     for j in ones:
-        refuse(
-            _apart([m.x[j], m.xx[j]], W, W), "the column of ones (the intercept) has a wrong sum"
-        )
+        refuse(_apart([m.x[j], m.xx[j]], W, W), "the intercept's column of ones has a wrong sum")
     if own is not None:
         at = slice(len(own) - model.effects - len(model.loss.extras), len(own))
         wrong = _apart(m.x[at], own[at] * W, W) | _apart(m.xx[at], own[at] * W, W)

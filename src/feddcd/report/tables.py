@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 Row = Sequence[str]
 Group = tuple[str, Sequence[Row]]  # a heading, or "", and what stands under it
 
+USUAL_WIDTH = 80  # of a terminal; a wider table has its columns closer together
+
 
 class Bold(str):
     """A cell that stands out."""
@@ -71,11 +73,14 @@ def terminal_table(head: Row, *groups: Group, notes: Sequence[str] = ()) -> "Tab
     from rich.table import Table
     from rich.text import Text
 
-    written = Table(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
+    names = [name.replace(" ", "\n", 1) for name in head]
+    columns = zip(names, *(row for _, rows in groups for row in rows), strict=True)
+    widths = [max(len(line) for cell in c for line in cell.split("\n")) for c in columns]
+    gap = 1 if sum(widths) + 2 * len(widths) < USUAL_WIDTH else 0  # beside that of the box
+    written = Table(box=SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, caption_justify="left")
     written.caption = Text("\n".join(notes)) if notes else None
-    for k, name in enumerate(head):
-        side = "right" if k else "left"
-        written.add_column(name.replace(" ", "\n", 1), justify=side, overflow="fold")
+    for k, name in enumerate(names):
+        written.add_column(name, justify="right" if k else "left", overflow="fold")
     for heading, rows in groups:
         if heading:
             written.add_row(Text(heading, "bold"))
