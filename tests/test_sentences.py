@@ -15,7 +15,7 @@ def check(n, name, hint):
     sizes = f"{n.rows} {n.columns} {n.levels} of {name.upper()} and {hint.strip()}"
     more = f"; {hint}the data sets are a and b and c"
     text = f"[bold]{n} rows of {name!r} have no value[/]{more}. Use <missing>, or remove these rows"
-    help = "Write the results of this study into this folder."
+    option("--out", help="Write the results of this study into this folder.")
     return "nobody has ever seen this message of {} sites".format(n)
 '''
 ERROR = "3 rows of 'mine' have no value; did you mean x? the data sets are a and b and c"
@@ -57,16 +57,27 @@ def test_a_message_is_the_whole_sentence_that_a_terminal_showed(tool, seen, caps
 def test_a_drawn_sentence_stands_where_people_meet_it(tool, seen, tmp_path, capsys, monkeypatch):
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text(
-        "# feddcd\n\n## Start\n\nIt is one table. A proof comes with it.\n"
+        "# feddcd\n\n## Start\n\nTwo lines are here:\n\n- It is one table. A proof comes with it.\n"
     )
     (page,) = [found for found in tool.pages() if found.text == "A proof comes with it."]
     assert page.heading == "Start"
-    assert page.around == "It is one table. A proof comes with it."
+    assert page.around == "Two lines are here:\n    It is one table. A proof comes with it."
     (message,) = [found for found in tool.messages(seen) if found.text == f"error: {ERROR}."]
     assert message.around == f"error: {ERROR}. Use --missing drop, or remove these rows"
+    (help,) = [found for found in tool.messages() if found.text.startswith("Write the results")]
+    assert help.heading == "help of --out"
     monkeypatch.setattr("sys.argv", ["sentences", "--count", "5"])
     tool.main()
     assert "It is one table. ‹A proof comes with it.›" in capsys.readouterr().out
+
+
+def test_a_page_is_named_with_its_part_of_the_site(tool, tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "README.md").write_text("It is for everybody who reads it.\n")
+    (tmp_path / "docs" / "rules.md").write_text("A site has rules of its own.\n")
+    nav = "nav:\n  - Home: index.md\n  - For hospital IT:\n      - The rules of a site: rules.md\n"
+    (tmp_path / "mkdocs.yml").write_text(nav)
+    assert [found.name for found in tool.pages()] == ["README.md", "For hospital IT: rules.md"]
 
 
 def test_without_records_values_are_names(tool):

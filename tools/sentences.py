@@ -6,8 +6,9 @@
 The draw is from README and docs (whole sentences of running text and lists, no code and no
 tables) and from the messages and help texts of the source, each sentence with the same chance.
 A message that the tests recorded is the whole sentence that people saw; in one that they did not,
-values are shown as their names in braces. A drawn sentence stands between the signs ‹ and ›, in
-the paragraph or the message in which people meet it; `--all` prints sentences alone.
+values are shown as their names in braces. A drawn sentence stands between the signs ‹ and ›, where
+people meet it: after the paragraphs before it, in its message, or beside its option. A page is
+named with its part of the site, which says for whom it is. `--all` prints sentences alone.
 """
 
 import argparse
@@ -25,6 +26,7 @@ CODE = re.compile(
     r"^(\[\w+\]$|\w+=|FROM |RUN |#!)", re.M
 )  # a file that feddcd writes, not a message
 WORDS = 5  # shorter ones are labels
+BEFORE = 2  # paragraphs or points of a list that are shown before that of a sentence
 NO_WORDS = re.compile(
     r"\b(INSERT INTO|SELECT|CREATE|UPDATE|DELETE|NOT LIKE)\b"
     r"|\{ *[\w-]+:|: *#[0-9a-f]+;|\\[bdsw]|\(\?"
@@ -39,21 +41,35 @@ class Sentence(NamedTuple):
 
 
 def pages() -> list[Sentence]:
-    found = []
+    found, readers = [], parts_of_site()
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
-        heading = ""
+        name = f"{readers[path.name]}: {path.name}" if path.name in readers else path.name
+        heading, before = "", []
         text = re.sub(r"```.*?```|<picture>.*?</picture>", "\n\n", path.read_text(), flags=re.S)
         text = re.sub(r"\$\$.*?\$\$", "\n\n", text, flags=re.S)
         for block in re.split(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. )", text):
             if block.startswith("#"):
-                heading = block.splitlines()[0].strip("# ")
-            if block.startswith(("    ", "#", "|", "!", "<", ":::")):
+                heading, before = block.splitlines()[0].strip("# "), []
+            if block.startswith(("    ", "#", "|", "!", "<", ":::")) or not block.strip():
                 continue
             plain = " ".join(re.sub(r"^\s*([-*]|\d+\.) ", "", block).split())
             plain = re.sub(r" ?\(\[[^]]*\]\([^)]*\)\)", "", plain)  # links
             plain = re.sub(r"\[([^]]*)\]\([^)]*\)", r"\1", plain).replace("**", "")
-            found += [Sentence(path.name, s, plain, heading) for s in END.split(plain)]
+            before = [*before[-BEFORE:], plain]
+            found += [Sentence(name, s, "\n    ".join(before), heading) for s in END.split(plain)]
     return [sentence for sentence in found if whole(sentence.text)]
+
+
+def parts_of_site() -> dict[str, str]:
+    """Of each page, the part of the site in which it stands."""
+    found, part = {}, ""
+    settings = ROOT / "mkdocs.yml"
+    for line in settings.read_text().splitlines() if settings.exists() else ():
+        if head := re.fullmatch(r"  - ([\w ]+):", line):
+            part = head[1]
+        elif page := re.fullmatch(r"      - .*: (\w[\w-]*\.md)", line):
+            found[page[1]] = part
+    return found
 
 
 def whole(sentence: str) -> bool:
@@ -65,26 +81,43 @@ def messages(seen: Seen | None = None) -> list[Sentence]:
     """As people saw them, where they did, each once."""
     found: dict[str, Sentence] = {}
     counts = [0, 0]
-    for name, template in templates():
+    for name, template, option in templates():
         sentences = seen.sentences(template) if seen else []
         if sentences or message(template):
             counts[bool(sentences)] += 1
             for text in sentences or [bare(template)]:
                 around = seen.around(text) if seen and sentences else text
-                found[text] = Sentence(name, text, around)
+                beside = f"help of {option}" if option else ""
+                found[text] = Sentence(name, text, around, beside)
     if seen:
         print(f"{counts[True]} of {sum(counts)} templates were seen")
     return list(found.values())
 
 
-def templates() -> Iterator[tuple[str, str]]:
+def templates() -> Iterator[tuple[str, str, str]]:
+    """The file, the text, and the option that a help text stands beside."""
     for path in sorted((ROOT / "src").rglob("*.py")):
         tree = ast.parse(path.read_text())
         skip = {id(c) for node in ast.walk(tree) for c in inner(node)}
+        beside = {id(c): name for name, helped in options(tree) for c in ast.walk(helped)}
         for node in ast.walk(tree):
             if id(node) not in skip and isinstance(node, ast.Constant | ast.JoinedStr):
                 text = "" if CODE.search(shown(node)) else plain(shown(node)).strip()
-                yield from ((path.name, s) for s in END.split(text) if len(s.split()) > WORDS)
+                name = beside.get(id(node), "")
+                yield from ((path.name, s, name) for s in END.split(text) if len(s.split()) > WORDS)
+
+
+def options(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
+    """What people type, and what of the source describes it."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.arg) and node.annotation is not None:
+            yield "--" + node.arg.replace("_", "-"), node.annotation
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
+            names = [t for t in texts if isinstance(t, str) and t.startswith("--")]
+            if names:
+                yield names[0].split("/")[0], node
 
 
 def bare(template: str) -> str:
@@ -122,17 +155,17 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--all", nargs="+", metavar="FILE", help="every sentence of these files")
     parser.add_argument("--seen", type=Path, metavar="FOLDER", help="texts that the tests recorded")
-    options = parser.parse_args()
-    if options.seen and not any(options.seen.glob("*.jsonl")):
-        parser.error(f"{options.seen} has no recorded texts")
-    pool = pages() + messages(options.seen and Seen(options.seen))
-    if options.all:
+    asked = parser.parse_args()
+    if asked.seen and not any(asked.seen.glob("*.jsonl")):
+        parser.error(f"{asked.seen} has no recorded texts")
+    pool = pages() + messages(asked.seen and Seen(asked.seen))
+    if asked.all:
         for sentence in pool:
-            if sentence.name in options.all:
+            if sentence.name.split(": ")[-1] in asked.all:
                 print(f"[{sentence.name}] {sentence.text}")
         return
-    print(f"{options.count} of {len(pool)} sentences")
-    for k, drawn in enumerate(random.Random(options.seed).sample(pool, options.count), 1):
+    print(f"{asked.count} of {len(pool)} sentences")
+    for k, drawn in enumerate(random.Random(asked.seed).sample(pool, asked.count), 1):
         place = f"{drawn.name}, {drawn.heading}" if drawn.heading else drawn.name
         print(f"\n{k:2d}. [{place}] {drawn.around.replace(drawn.text, f'‹{drawn.text}›', 1)}")
 
