@@ -552,7 +552,7 @@ BAD = [
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
             GROUP),
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
-    formula("a formula has no groups and no 'or'; with --site-effects fixed, each site",
+    formula("A formula has no groups and no 'or'. With --site-effects fixed, each site",
             "death ~ age | dose", GROUP),
     formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
     formula("a formula must have the form 'y ~ x1 + x2', got 'age'", "age", GROUP),
@@ -656,10 +656,10 @@ BAD = [
             "--family quasibinomial(link=probit)"),
     formula("formula: relevel(factor(sex), ref='m') is not known", "death ~ "
             "relevel(factor(sex), ref='m')"),
-    formula("; write + offset(log(age)) instead", "death ~ dose, offset=log(age)"),
-    formula("a formula has no further arguments", "death ~ dose, weights=age"),
-    formula("or set --standardize, at 'scale'", "death ~ scale(age)"),
-    formula("--site-effects fixed gives each site", "death ~ strata(sex)"),
+    formula("age)'. Write + offset(log(age)) instead", "death ~ dose, offset=log(age)"),
+    formula("weights=age'. Give settings, such as weights, outside of the formula", "death ~ dose, weights=age"),
+    formula("or set --standardize", "death ~ scale(age)"),
+    formula("With --site-effects fixed, each site has its own", "death ~ strata(sex)"),
     formula("offset(log(age)) is -inf on line 7, where age is 0, but", "death ~ dose + "
             "offset(log(age))", data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
     formula("log(age) is -inf on line 7, where age is 0, but", "death ~ log(age)",

@@ -459,7 +459,7 @@ def test_a_dominated_column_is_named():
 
 
 def test_a_name_with_spaces_is_explained():
-    with pytest.raises(SpecError, match="put a name with spaces into backticks"):
+    with pytest.raises(SpecError, match="Put a name with spaces into backticks"):
         parse("death ~ age + CRP at admission")
     with pytest.raises(SpecError, match=r"here, at '\)'[^`]*$"):
         parse("death ~ age)")

@@ -36,18 +36,31 @@ REFUSED = {
     # habits of R
     "poly(x, 2)": "poly(x, 2): write poly(x, 2, raw=TRUE)",
     "relevel(race, ref='white')": (
-        "relevel(race, ref='white') is not known in a formula; write C(x, ref='a')"
+        "relevel(race, ref='white') is not known in a formula, at 'relevel' (character 5) in the "
+        "formula \"y ~ relevel(race, ref='white')\". Write C(x, ref='a')"
     ),
-    "scale(x)": "but a site has only its own rows; write I((x - 50) / 10)",
+    "scale(x)": (
+        "but a site has only its own rows, at 'scale' (character 5) in the formula "
+        "'y ~ scale(x)'. Write I((x - 50) / 10) with numbers"
+    ),
     "center(x)": "center(x) needs all rows at once",
-    "x + (1 | sex)": "'|' is not known: a formula has no groups and no 'or'",
-    "sex %in% race": (
-        "formula: '%' is not known: a formula has no %in%, %% or %/%; for an interaction "
-        "write a:b, for a comparison write I(x == 'a'), at '%' (character 9) in the "
-        "formula 'y ~ sex %in% race'"
+    "x + (1 | sex)": (
+        "this character is not known, at '|' (character 12) in the formula 'y ~ x + (1 | sex)'. "
+        "A formula has no groups and no 'or'"
     ),
-    "s(x)": "s(x) is not known in a formula; write ns(x, knots=c(30, 50)",
-    "ifelse(x > 5, 1, 0)": "is not known in a formula; write a comparison, as in I((x > 5) * x)",
+    "sex %in% race": (
+        "formula: this character is not known, at '%' (character 9) in the formula "
+        "'y ~ sex %in% race'. A formula has no %in%, %% or %/%. For an interaction, write a:b. "
+        "For a comparison, write I(x == 'a')"
+    ),
+    "s(x)": (
+        "s(x) is not known in a formula, at 's' (character 5) in the formula 'y ~ s(x)'. Write "
+        "ns(x, knots=c(30, 50)"
+    ),
+    "ifelse(x > 5, 1, 0)": (
+        "is not known in a formula, at 'ifelse' (character 5) in the formula "
+        "'y ~ ifelse(x > 5, 1, 0)'. Write a comparison, as in I((x > 5) * x)"
+    ),
     "bs(x, df=4)": "write bs(x, knots=c(30, 50), Boundary.knots=c(20, 80)). Without these numbers",
     "bs(x, knots=c(1, 2))": "write bs(x, knots=c(30, 50), Boundary.knots=c(20, 80))",
     "ns(x, knots=c(9), Boundary.knots=c(0, 5))": "all knots must be between these numbers",
@@ -74,8 +87,14 @@ REFUSED = {
         "are x, contrasts, ref, levels"
     ),
     "x > 5": "write I(x > 5) for x > 5",
-    "I(x > 5 & x < 9)": "'&' is not known: a formula has no 'and'; I((a > 5) * (b < 3))",
-    "I(5 < x < 9)": "one comparison at a time",
+    "I(x > 5 & x < 9)": (
+        "this character is not known, at '&' (character 13) in the formula "
+        "'y ~ I(x > 5 & x < 9)'. A formula has no 'and'. I((a > 5) * (b < 3)) is 1"
+    ),
+    "I(5 < x < 9)": (
+        "write only one comparison at a time, at '<' (character 13) in the formula "
+        "'y ~ I(5 < x < 9)'. I((a < x) * (x < b)) is 1 where both comparisons are true"
+    ),
     "I(race > 'a')": "categories can be compared only with == and !=",
     "I(race == 'green')": "race has only the levels 'black', 'other', 'white'",
     "I(race + 1)": "race + 1: race contains words, not numbers",
@@ -90,37 +109,75 @@ REFUSED = {
     "one": "one has only the level 'same'",
     "0": "the formula has no column and no intercept",
     # habits of patsy and Python
-    "Q('a b')": "Q('a b') is not known in a formula; write the name in backticks, as in `my col",
-    "np.log(x)": "np.log(x) is not known in a formula; write log(...), at 'np.log' (character 5)",
-    "I(x - np.mean(x))": "but a site has only its own rows; write a number",
-    "I(x > np.median(x))": "but a site has only its own rows; write the cut point",
+    "Q('a b')": (
+        "Q('a b') is not known in a formula, at 'Q' (character 5) in the formula "
+        "\"y ~ Q('a b')\". Write the name in backticks, as in `my col"
+    ),
+    "np.log(x)": (
+        "np.log(x) is not known in a formula, at 'np.log' (character 5) in the formula "
+        "'y ~ np.log(x)'. Write log(...)"
+    ),
+    "I(x - np.mean(x))": (
+        "but a site has only its own rows, at 'np.mean' (character 11) in the formula "
+        "'y ~ I(x - np.mean(x))'. Write a number"
+    ),
+    "I(x > np.median(x))": (
+        "but a site has only its own rows, at 'np.median' (character 11) in the formula "
+        "'y ~ I(x > np.median(x))'. Write the cut point"
+    ),
     "rank(x)": "needs all rows at once",
-    "{x + 1}": "'{' is not known: write I(...) for arithmetic",
+    "{x + 1}": (
+        "this character is not known, at '{' (character 5) in the formula 'y ~ {x + 1}'. Write "
+        "I(...) for arithmetic"
+    ),
     "x[0]": "a formula cannot have ( or [ at this place, at '['",
     "x.mean()": "x.mean() needs all rows at once",
     "x.__class__": "no column 'x.__class__'",
     "().__class__": "a name, a number or a bracket is missing, at ')'",
-    "__import__('os')": "'__import__' begins with __",
-    "eval('1')": "eval('1') is not known in a formula; known are abs, exp, log",
+    "__import__('os')": (
+        "'__import__' begins with __, at '__import__' (character 5) in the formula "
+        "\"y ~ __import__('os')\". If a column has this name, put the name into backticks"
+    ),
+    "eval('1')": (
+        "eval('1') is not known in a formula, at 'eval' (character 5) in the formula "
+        "\"y ~ eval('1')\". The functions of a formula are abs, exp, log"
+    ),
     "lambda: x": "no column 'lambda'",
     "open('f')": "open('f') is not known in a formula",
     "`log`(x)": "a formula cannot have ( or [ at this place",
     # letters
-    "x − z": "'−' only looks like '-': write '-'",
+    "x − z": (
+        "'−' only looks like '-', at '−' (character 7) in the formula 'y ~ x − z'. Write '-'"
+    ),
     "C(race, ref=‘black’)": "only looks like",
-    "age²": "letters that only look like the letters of 'age2'",
+    "age²": (
+        "'age²' has letters that only look like the letters of 'age2', at 'age²' (character 5) in "
+        "the formula 'y ~ age²'. If a column has this name, write `age²` in backticks. For a square"
+    ),
     "ａge": "letters that only look like the letters of 'age'",
     "аge": "no column 'аge'",  # a Cyrillic letter
-    "x\u200bz": "(zero width space) is not known; put a name with this character into backticks",
-    "2nd": "put a name that begins with a digit into backticks",
+    "x\u200bz": (
+        "this character (zero width space) is not known, at '\\u200b' (character 6) in the formula "
+        "'y ~ x\\u200bz'. Put a name with this character into backticks"
+    ),
+    "2nd": (
+        "there are letters directly after a number, at '2n' (character 5) in the formula "
+        "'y ~ 2nd'. Put a name that begins with a digit into backticks"
+    ),
     "x ~ z": "a formula must have the form 'y ~ x1 + x2'",
     "x + 'z": "the closing ' is missing",
     "`x": "the closing ` is missing",
     "``": "there is no name between the backticks of ``",
-    "`a``b`": "a name in backticks must not contain a backtick: rename the column, at '`a``'",
+    "`a``b`": (
+        "a name in backticks must not contain a backtick, at '`a``' (character 5) in the formula "
+        "'y ~ `a``b`'. Rename the column"
+    ),
     "(x": "( has no closing bracket in the formula",
     "log(x": "log( has no closing bracket in the formula",
-    "x z": "this does not belong here, at 'z' (character 7) in the formula 'y ~ x z'",
+    "x z": (
+        "this does not belong here, at 'z' (character 7) in the formula 'y ~ x z'. Put a name with "
+        "spaces into backticks, as in `my column`"
+    ),
     "x + ": "ends too early",
     "..": "'..' is not a name",
     "c(x, z)": "is not a term; write I(...) for arithmetic",
@@ -233,8 +290,9 @@ def test_a_formula_that_nobody_can_fit_is_refused_before_any_data():
         SpecError,
         match=(
             r"glm: formula: np\.mean\(age\) needs all rows at once, but a site has only its own "
-            r"rows; write a number that all sites agree on, for example I\(x - 50\), at "
-            r"'np\.mean' \(character 13\) in the formula 'y ~ I\(age - np\.mean\(age\)\)'"
+            r"rows, at 'np\.mean' \(character 13\) in the formula "
+            r"'y ~ I\(age - np\.mean\(age\)\)'. Write a number that all sites agree on, for "
+            r"example I\(x - 50\)"
         ),
     ):
         RegressionPlan("y ~ I(age - np.mean(age))")

@@ -17,11 +17,11 @@ LIST = (
     "cut(x, c(...)), bs, ns and rcs with given knots, poly(x, 2, raw=TRUE), offset(...) "
     "and, on the left, cbind(a, b)"
 )
-CUT_POINT = "write the cut point as a number, for example I(x > 50)"
-BEFORE = "make this column in the data file before you use the formula"
-AGREED = "write a number that all sites agree on, for example I(x - 50)"
-SCALED = "write I((x - 50) / 10) with numbers that all sites agree on, or set <standardize>"
-CLASSES = "write cut(x, c(0, 50, 100)) to make classes with given cut points"
+CUT_POINT = "Write the cut point as a number, for example I(x > 50)"
+BEFORE = "Compute this column in the data file, and name it in the formula"
+AGREED = "Write a number that all sites agree on, for example I(x - 50)"
+SCALED = "Write I((x - 50) / 10) with numbers that all sites agree on, or set <standardize>"
+CLASSES = "Write cut(x, c(0, 50, 100)) to make classes with given cut points"
 WHOLE_ROWS = {  # functions that need all rows at once
     "center": AGREED, "scale": SCALED, "standardize": SCALED,
     "mean": AGREED, "median": CUT_POINT, "sd": AGREED, "std": AGREED,
@@ -32,31 +32,31 @@ WHOLE_ROWS = {  # functions that need all rows at once
     "lag": BEFORE, "diff": BEFORE,
 }  # fmt: skip
 SPLINE = (
-    "write ns(x, knots=c(30, 50), Boundary.knots=c(20, 80)), with knots that all sites agree on"
+    "Write ns(x, knots=c(30, 50), Boundary.knots=c(20, 80)), with knots that all sites agree on"
 )
-COMPARED = "write a comparison, as in I((x > 5) * x)"
-NUMERIC = "leave out this function, because a column of numbers already is numeric"
+COMPARED = "Write a comparison, as in I((x > 5) * x)"
+NUMERIC = "Leave out this function, because a column of numbers is numeric without it"
 HABITS = {  # what to do instead
-    "relevel": "write C(x, ref='a')",
-    "reorder": "write C(x, levels=c('a', 'b'))",
-    "ordered": "write C(x, Poly)",
-    "as.ordered": "write C(x, Poly)",
-    "as.character": "write C(x)",
+    "relevel": "Write C(x, ref='a')",
+    "reorder": "Write C(x, levels=c('a', 'b'))",
+    "ordered": "Write C(x, Poly)",
+    "as.ordered": "Write C(x, Poly)",
+    "as.character": "Write C(x)",
     "as.numeric": NUMERIC,
     "as.integer": NUMERIC,
-    "as.logical": "write I(x == 1)",
-    "Q": "write the name in backticks, as in `my column`",
+    "as.logical": "Write I(x == 1)",
+    "Q": "Write the name in backticks, as in `my column`",
     "s": SPLINE, "te": SPLINE, "ti": SPLINE, "lo": SPLINE, "cr": SPLINE, "cc": SPLINE,
-    "rcspline.eval": "write rcs(x, c(20, 50, 80))",
+    "rcspline.eval": "Write rcs(x, c(20, 50, 80))",
     "ifelse": COMPARED, "where": COMPARED, "case_when": COMPARED,
-    "interaction": "write a:b",
-    "log_2": "write log2(x)", "ln": "write log(x)",
-    "pow": "write I(x^2)", "power": "write I(x^2)",
-    "square": "write I(x^2)", "hour": BEFORE,
-    "strata": "<site_effects> gives each site its own intercept",
-    "cluster": "<covariance> uses the sites as clusters",
+    "interaction": "Write a:b",
+    "log_2": "Write log2(x)", "ln": "Write log(x)",
+    "pow": "Write I(x^2)", "power": "Write I(x^2)",
+    "square": "Write I(x^2)", "hour": BEFORE,
+    "strata": "With <site_effects>, each site has its own intercept",
+    "cluster": "For standard errors by cluster, set <covariance>",
     "Surv": "feddcd has no survival analysis",
-    "weights": "give the weights outside of the formula",
+    "weights": "Give the weights outside of the formula",
 }  # fmt: skip
 
 
@@ -68,17 +68,18 @@ def named_settings(told: str) -> dict[str, Any]:
     return {name: value for name, value in SETTINGS.items() if f"<{name}>" in told}
 
 
-def remedy(function: str, called: str) -> str | None:
-    """What to write in place of a function that is not known; None for one that is."""
+def remedy(function: str, called: str) -> tuple[str, str] | None:
+    """What is wrong with a function that is not known, and what to write in its place; None for
+    one that is."""
     if function in KNOWN:
         return None
-    last = function.rsplit(".", 1)[-1]
+    last, unknown = function.rsplit(".", 1)[-1], f"{called} is not known in a formula"
     for name in (function, last):
         if name in WHOLE_ROWS:
             why = f"{called} needs all rows at once, but a site has only its own rows"
-            return f"{why}; {WHOLE_ROWS[name]}"
+            return why, WHOLE_ROWS[name]
         if name in HABITS:
-            return f"{called} is not known in a formula; {HABITS[name]}"
+            return unknown, HABITS[name]
     if last in KNOWN:
-        return f"{called} is not known in a formula; write {last}(...)"
-    return f"{called} is not known in a formula; known are {LIST}"
+        return unknown, f"Write {last}(...)"
+    return unknown, f"The functions of a formula are {LIST}"

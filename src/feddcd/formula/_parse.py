@@ -67,27 +67,27 @@ class _Parser:
         node = self.comparison()
         if self.token.kind != "end":
             more = self.token.kind == "name" and self.at and self.found[self.at - 1].kind == "name"
-            hint = "; put a name with spaces into backticks, as in `my column`" if more else ""
+            hint = "Put a name with spaces into backticks, as in `my column`" if more else ""
             hint = self.after_comma() if self.token.kind == "," else hint
-            raise SpecError(f"{self.wrong('this does not belong here')}{hint}")
+            raise self.wrong("this does not belong here", hint=hint)
         return node
 
     def after_comma(self) -> str:
         """An argument of R's glm beside its formula."""
         name, equals, *_ = *self.found[self.at + 1 :], self.token, self.token
         if name.text == "offset" and equals.kind == "=":
-            return f"; write + offset({self.text[equals.end :].strip()}) instead"
-        return "; a formula has no further arguments: they are settings of their own"
+            return f"Write + offset({self.text[equals.end :].strip()}) instead"
+        return "Give settings, such as weights, outside of the formula"
 
     @property
     def token(self) -> Token:
         return self.found[self.at]
 
-    def wrong(self, told: str, token: Token | None = None) -> SpecError:
+    def wrong(self, told: str, token: Token | None = None, hint: str = "") -> SpecError:
         token = self.token if token is None else token
         if token.kind == "end":
             return SpecError(f"formula: {told}: {shown(self.text)} ends too early")
-        return SpecError(f"formula: {told}, {place(self.text, token.start, token.end)}")
+        return SpecError(f"formula: {told}, {place(self.text, token.start, token.end, hint)}")
 
     def take(self, *kinds: str) -> Token | None:
         """The next token, if it is one of these."""
@@ -110,10 +110,8 @@ class _Parser:
             return left
         node = Compare(mark.kind, left, self.chain(0))
         if self.token.kind in COMPARED:
-            raise self.wrong(
-                "write one comparison at a time; I((a < x) * (x < b)) is 1 where both "
-                "comparisons are true"
-            )
+            hint = "I((a < x) * (x < b)) is 1 where both comparisons are true"
+            raise self.wrong("write only one comparison at a time", hint=hint)
         return node
 
     def chain(self, rank: int) -> Node:
@@ -189,9 +187,10 @@ class _Parser:
         raise self.wrong(f"the closing {mark} of {called} is missing")
 
     def call(self, token: Token) -> Node:
-        told = remedy(token.text, self.called(token))
-        if told is not None:
-            told = f"formula: {told}, {place(self.text, token.start, token.end)}"
+        unknown = remedy(token.text, self.called(token))
+        if unknown is not None:
+            why, hint = unknown
+            told = f"formula: {why}, {place(self.text, token.start, token.end, hint)}"
             raise SpecError(told, settings=named_settings(told))
         opened = self.take("(")
         arguments = self.arguments(opened or token, f"{token.text}(", ")")

@@ -18,24 +18,23 @@ LOOKALIKES = {
     "−": "-", "–": "-", "—": "-", "×": "*", "∗": "*", "·": "*", "÷": "/", "∼": "~", "˜": "~",
     "‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "´": "'", "≤": "<=", "≥": ">=", "≠": "!=",
 }  # fmt: skip
+IN_BACKTICKS = "Put a name with this character into backticks"
 OTHERS = {
     "|": (
-        "a formula has no groups and no 'or'; with <site_effects>, each site has its own intercept"
+        "A formula has no groups and no 'or'. With <site_effects>, each site has its own intercept"
     ),
-    "&": ("a formula has no 'and'; I((a > 5) * (b < 3)) is 1 where both comparisons are true"),
-    "!": "a formula has no 'not'; write I(x <= 5) for 'not x > 5'",
+    "&": "A formula has no 'and'. I((a > 5) * (b < 3)) is 1 where both comparisons are true",
+    "!": "A formula has no 'not'. Write I(x <= 5) for 'not x > 5'",
     "%": (
-        "a formula has no %in%, %% or %/%; for an interaction write a:b, for a comparison "
+        "A formula has no %in%, %% or %/%. For an interaction, write a:b. For a comparison, "
         "write I(x == 'a')"
     ),
-    "{": "write I(...) for arithmetic",
-    "}": "write I(...) for arithmetic",
-    "$": "write only the name of the column",
-    "@": "write only the name of the column",
-    "#": "a formula has no comments; put a name with # into backticks",
-    ";": "write only one formula",
-    "\\": "put a name with \\ into backticks",
-    "?": "put a name with ? into backticks",
+    "{": "Write I(...) for arithmetic",
+    "}": "Write I(...) for arithmetic",
+    "$": "Write only the name of the column",
+    "@": "Write only the name of the column",
+    "#": f"A formula has no comments. {IN_BACKTICKS}",
+    ";": "Write only one formula",
 }
 
 
@@ -47,11 +46,11 @@ class Token(NamedTuple):
     quoted: bool = False
 
 
-def place(text: str, start: int, end: int) -> str:
-    """Where in a formula something stands, for a message."""
+def place(text: str, start: int, end: int, hint: str = "") -> str:
+    """Where in a formula something stands, and then what to do, for a message."""
     whole = text if len(text) <= SHOWN else f"{text[:SHOWN]}..."
     piece = text[start:end][:40]
-    return f"at {piece!r} (character {start + 1}) in the formula {whole!r}"
+    return f"at {piece!r} (character {start + 1}) in the formula {whole!r}{'. ' * bool(hint)}{hint}"
 
 
 def shown(text: str) -> str:
@@ -94,18 +93,20 @@ def _next(text: str, at: int) -> Token:
         return Token("dot", ".", at, at + 1)
     mark = next((mark for mark in MARKS if text.startswith(mark, at)), None)
     if mark is None:
-        told = f"formula: {_unknown(letter)}, {place(text, at, at + 1)}"
+        unknown, hint = _unknown(letter)
+        told = f"formula: {unknown}, {place(text, at, at + 1, hint)}"
         raise SpecError(told, settings=named_settings(told))
     return Token(mark, mark, at, at + len(mark))
 
 
-def _unknown(letter: str) -> str:
+def _unknown(letter: str) -> tuple[str, str]:
+    """What is wrong with a character, and what to do."""
     if letter in OTHERS:
-        return f"{letter!r} is not known: {OTHERS[letter]}"
+        return "this character is not known", OTHERS[letter]
     if letter in LOOKALIKES:
-        return f"{letter!r} only looks like {LOOKALIKES[letter]!r}: write {LOOKALIKES[letter]!r}"
+        return f"{letter!r} only looks like {(own := LOOKALIKES[letter])!r}", f"Write {own!r}"
     called = unicodedata.name(letter, f"U+{ord(letter):04X}").lower()
-    return f"{letter!r} ({called}) is not known; put a name with this character into backticks"
+    return f"this character ({called}) is not known", IN_BACKTICKS
 
 
 def _begins(text: str, at: int) -> bool:
@@ -127,21 +128,23 @@ def _name(text: str, at: int) -> Token:
     if (read := unicodedata.normalize("NFKC", name)) != name:
         told = f"{clipped(name)!r} has letters that only look like the letters of {clipped(read)!r}"
         hint = (
-            f"if a column has this name, write `{clipped(name)}` in backticks; for a square, "
+            f"If a column has this name, write `{clipped(name)}` in backticks. For a square, "
             "write I(x^2)"
         )
-        raise SpecError(f"formula: {told}: {hint}, {place(text, at, end)}")
+        raise SpecError(f"formula: {told}, {place(text, at, end, hint)}")
     if name.startswith("__"):
-        told = f"{clipped(name)!r} begins with __; put a column with this name into backticks"
-        raise SpecError(f"formula: {told}, {place(text, at, end)}")
+        told = f"{clipped(name)!r} begins with __"
+        hint = "If a column has this name, put the name into backticks"
+        raise SpecError(f"formula: {told}, {place(text, at, end, hint)}")
     return Token("name", name, at, end)
 
 
 def _number(text: str, match: re.Match[str]) -> Token:
     at, end = match.span()
     if end < len(text) and _goes_on(text[end]):
-        told = "put a name that begins with a digit into backticks"
-        raise SpecError(f"formula: {told}, {place(text, at, end + 1)}")
+        told = "there are letters directly after a number"
+        hint = "Put a name that begins with a digit into backticks"
+        raise SpecError(f"formula: {told}, {place(text, at, end + 1, hint)}")
     return Token("number", match[0].removesuffix("L"), at, end)
 
 
@@ -155,8 +158,8 @@ def _quoted(text: str, at: int) -> Token:
     if end >= len(text):
         raise SpecError(f"formula: the closing {quote} is missing, {place(text, at, len(text))}")
     if quote == "`" and text[end + 1 : end + 2] == "`" and letters:
-        told = "a name in backticks must not contain a backtick: rename the column"
-        raise SpecError(f"formula: {told}, {place(text, at, end + 2)}")
+        told = "a name in backticks must not contain a backtick"
+        raise SpecError(f"formula: {told}, {place(text, at, end + 2, 'Rename the column')}")
     word = "".join(letters)
     if quote == "`" and not word.strip():
         raise SpecError(
