@@ -248,17 +248,17 @@ SPOILED = {
         lambda p: p.write_bytes(p.read_bytes()[::-1]),
         "damaged: the data were not written by feddcd",
     ),
-    "nothing in it": (lambda p: p.write_bytes(pack({}, {})), "damaged: 'kind'"),
+    "nothing in it": (lambda p: p.write_bytes(pack({}, {})), "damaged: the part 'kind' is missing"),
     "another codec": (
         lambda p: p.write_bytes(b"FEDDCD\x02\0" + p.read_bytes()[8:]),
-        "version 2, but this feddcd reads the version 1; start this site with the "
+        "version 2, but this feddcd reads the version 1. Start this site with the "
         "version of feddcd that",
     ),
     "another format": (
         lambda p: _spoil(p, format=9),
-        "the format 9.*the version of feddcd that wrote",
+        "the format 'client 9'.*the version of feddcd that wrote",
     ),
-    "another kind": (lambda p: _spoil(p, kind="server"), "the file has the kind server"),
+    "another kind": (lambda p: _spoil(p, kind="server"), "the file has the format 'server 1'"),
     "another federation": (
         lambda p: _spoil(p, federation="south"),
         "belongs to the site 'a' of the federation 'south', not to 'a' of 'north'; give this site",

@@ -135,7 +135,7 @@ class Database:
         if tables is None:
             raise LedgerError(f"there is no ledger at {self.path}; give the folder of a training")
         if self.path.with_name(f"{self.path.name}-wal").exists():
-            raise self.damage("the file itself is missing, and only its last changes are there")
+            raise self.damage(f"{self.path.name} is missing, but {self.path.name}-wal is there")
         save(disk, self.path, _content(tables))
 
     def _check_content(self, connection: sqlite3.Connection) -> None:

@@ -45,7 +45,8 @@ def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     size = _START.size + len(header) + sum(a.nbytes for a in plain.values()) + _CHECKSUM
     if len(header) > _HEADER or size > LIMIT:
         raise CodecError(
-            f"the data are too large: {size} bytes, with a header of {len(header)} bytes"
+            f"the data are too large: they have {size} bytes (at most {LIMIT} are possible), "
+            f"and their header has {len(header)} bytes (at most {_HEADER} are possible)"
         )
     start = _START.pack(_MAGIC, VERSION, len(header))
     body = b"".join([start, header, *_contents(plain)])
@@ -90,7 +91,8 @@ def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
     if array.dtype not in _NAMES or array.ndim > _DIMENSIONS:
         raise CodecError(
-            f"{name} is {array.dtype}{array.shape}, but the allowed types are {', '.join(_DTYPES)}"
+            f"the array {name} has the type {array.dtype} and the shape {array.shape}. Allowed "
+            f"are at most {_DIMENSIONS} dimensions and these types: {', '.join(_DTYPES)}"
         )
     return np.asarray(array, _DTYPES[_NAMES[array.dtype]], order="C")
 
@@ -116,9 +118,11 @@ def _text(meta: Mapping[str, Any]) -> str:
         # JSON would turn a tuple into a list and a key 1 into "1" without a word
         same = json.loads(text) == meta
     except (TypeError, ValueError, RecursionError) as error:
-        raise CodecError(f"meta is not plain JSON: {error}") from None
+        raise CodecError(f"the argument meta is not plain JSON: {error}") from None
     if not same:
-        raise CodecError("meta is not plain JSON: use lists, not tuples, and use texts as keys")
+        raise CodecError(
+            "the argument meta is not plain JSON: use lists, not tuples, and use texts as keys"
+        )
     return text
 
 
@@ -135,7 +139,10 @@ def _check_depth(text: str) -> None:
 def _check_frame(data: bytes, most: int) -> int:
     """The length of the header, once magic, version, sizes and checksum are right."""
     if not _START.size + _CHECKSUM <= len(data) <= min(most, LIMIT):
-        raise CodecError(f"the data have {len(data)} bytes, which is too few or too many")
+        raise CodecError(
+            f"the data have {len(data)} bytes, but {_START.size + _CHECKSUM} to "
+            f"{min(most, LIMIT)} bytes are possible"
+        )
     magic, version, size = _START.unpack_from(data)
     if magic != _MAGIC:
         raise CodecError("the data were not written by feddcd")
@@ -158,15 +165,17 @@ def _parse_header(
         _check_depth(text)
         content = json.loads(text)
         if _JSON.encode(content) != text:
-            raise ValueError("not canonical")
+            raise ValueError("feddcd does not write JSON in this form")
         meta, listed = dict(content["meta"].items()), content["arrays"]
         shapes = {name: (_DTYPES[dtype], _shape(shape)) for name, dtype, shape in listed}
         names = [name for name, _, _ in listed]
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
-        raise CodecError(f"the header has a wrong form: {error!r}") from None
+        bad = "a part is missing or unknown, or has a wrong type"
+        why = error if isinstance(error, ValueError) else bad
+        raise CodecError(f"the header has a wrong form: {why}") from None
     if len(content) != 2 or not all(isinstance(n, str) for n in names) or names != sorted(shapes):
         raise CodecError(
-            "the header has a wrong form: names are not in order, or there are too many names"
+            "the header has a wrong form: its names are not in order, or it has unknown parts"
         )
     return meta, shapes
 
@@ -185,6 +194,8 @@ def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
 
 def _array(name: str, data: memoryview, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     if dtype.kind == "b" and np.any(np.frombuffer(data, np.uint8) > 1):
-        raise CodecError(f"{name} may have only true and false, but some bytes are neither 0 nor 1")
+        raise CodecError(
+            f"the array {name} has the type bool, but some of its bytes are neither 0 nor 1"
+        )
     native = dtype.newbyteorder("=")
     return np.frombuffer(data, dtype).reshape(shape).astype(native)

@@ -65,7 +65,7 @@ class MaskKeys:
         if secret is None or len(secret) != KEY:
             raise Refused(
                 "this site lost its keys for the masks of this job, or the job has "
-                "ended at this site"
+                "ended at this site; start a new job"
             )
         return start(secret)
 

@@ -170,7 +170,10 @@ def _check_sum(
     for id, expected in zip(record.members, record.digests, strict=True):
         value = arrived(like.value, unpack(kept[id])[1]) if id in kept else None
         if value is None or digest(travelling(value)) != expected:
-            raise Refused(f"record {entry.seq}: the upload of {id} is not the upload in the sum")
+            raise Refused(
+                f"record {entry.seq}: the ledger's upload of {id} is missing, or is not the one "
+                "from which the sum was computed"
+            )
         values.append(value)
     if digest(mean_of(values, np.asarray(weights))) != digest(record.mean):
         raise Refused(f"record {entry.seq}: the mean does not follow from the uploads")

@@ -25,8 +25,8 @@ from .shapes import Shapes, shapes
 FORMAT = 1
 
 _REPAIR = (
-    "put the latest backup in the place of this file, or ask the coordinator to retire "
-    "this site. Do not continue with an empty file"
+    "Put the latest backup in the place of this file, or ask the person at the coordinator "
+    "to retire this site. Do not continue with an empty file"
 )
 
 
@@ -145,19 +145,19 @@ class ClientFile:
             meta, arrays = unpack(data)
             if (meta["kind"], meta["format"]) != ("client", FORMAT):
                 raise VersionError(
-                    f"the file has the kind {meta['kind']} and the format {meta['format']}, but "
-                    f"this feddcd reads the kind client and the format {FORMAT}"
+                    f"the file has the format '{meta['kind']} {meta['format']}', but this feddcd "
+                    f"reads the format 'client {FORMAT}'"
                 )
             owner, incarnation = (meta["federation"], meta["client"]), int(meta["incarnation"])
             saved = _Saved(incarnation, meta["content"], arrays)
         except VersionError as error:
             raise StateError(
-                f"{self.path} cannot be used: {error}; start this site with the version "
-                "of feddcd that "
-                "wrote the file"
+                f"{self.path} cannot be used: {error}. Start this site with the version "
+                "of feddcd that wrote the file"
             ) from None
         except (CodecError, KeyError, TypeError, ValueError) as error:
-            raise StateError(f"{self.path} is damaged: {error}; {_REPAIR}") from None
+            why = f"the part {error} is missing" if isinstance(error, KeyError) else error
+            raise StateError(f"{self.path} is damaged: {why}. {_REPAIR}") from None
         if owner != (self.federation, self.client):
             raise StateError(
                 f"{self.path} belongs to the site {owner[1]!r} of the federation "
@@ -185,8 +185,8 @@ class Site:
         saved = file.load()
         if saved is not None and "mode" in saved[0]:
             raise StateError(
-                f"{file.path} belongs to a training in sums, and cannot be "
-                "used for another kind of training"
+                f"{file.path} belongs to a training in mode sum, and cannot be "
+                "used for a training in mode each"
             )
         if saved is None:
             first = f if joining is None else joining()

@@ -18,6 +18,10 @@ class Stamp(NamedTuple):
     epoch: int
     round: int
 
+    def __str__(self) -> str:
+        """For messages."""
+        return f"round {self.round} after start {self.epoch} of the coordinator"
+
 
 NEVER = Stamp(0, 0)
 

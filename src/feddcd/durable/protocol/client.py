@@ -52,9 +52,8 @@ def resolve(algorithm: AbstractAlgorithm, client: Client, message: Task | Settle
         raise Refused(f"this site is {client.id!r}, but the message is for {message.client!r}")
     if message.stamp < client.seen:
         raise Refused(
-            f"{client.id}: an old message arrived. The message is of epoch "
-            f"{message.stamp.epoch}, round {message.stamp.round}, but this site has already "
-            f"seen a message of epoch {client.seen.epoch}, round {client.seen.round}"
+            f"{client.id}: an old message arrived, so this site does not answer it. The message "
+            f"is of {message.stamp}, but this site has already seen a message of {client.seen}"
         )
     pending, commit = client.pending, message.commit
     if pending is not None and pending.stamp == message.stamp:
@@ -90,9 +89,13 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
             "let it join again"
         )
     return (
-        f"{client.id}: {what} (ledger: epoch {theirs.epoch}, round {theirs.round}; "
-        f"this site: epoch {own.epoch}, round {own.round})"
+        f"{client.id}: {what}. Last upload of this site in the ledger: {_last(theirs)}; at the "
+        f"site: {_last(own)}"
     )
+
+
+def _last(stamp: Stamp) -> str:
+    return "none" if stamp == NEVER else str(stamp)
 
 
 def work(

@@ -100,7 +100,7 @@ class Pact(NamedTuple):
         if not all(np.isfinite(x).all() for x in sums.values()):
             raise Refused(
                 f"exchange {number}: one of the sites {', '.join(cohort)} could not "
-                "compute its part"
+                "compute its part of the sum"
             )
         return sums
 
@@ -116,7 +116,8 @@ def seal(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> Pact:
     if type(tau) is not int or type(rounds) is not int or rounds < 1:
         raise Refused("the job must say how many sites a cohort has, and how many rounds there are")
     if not FEWEST <= tau <= len(job.cohort):
-        raise Refused(f"a cohort must have {FEWEST} to {len(job.cohort)} sites here, got {tau}")
+        most = len(job.cohort)
+        raise Refused(f"in this job, a cohort must have {FEWEST} to {most} sites, got {tau}")
     given = {name: nonces[name].nonce for name in job.cohort}
     return Pact(job, roster, identity, weights, tau, rounds, given)
 
@@ -227,9 +228,9 @@ def summed_parts(
     sent = {asked_parts(algorithm, replica.notes, id, down) for id in cohort}
     if len(sent) > 1:
         raise Refused(
-            "a part of this round's sum would have only some sites of the cohort. This "
-            "method needs every site in every round of sums: remove tau from the "
-            "settings"
+            "in this round, only some sites of the cohort would send one part of the "
+            "upload, so the sum of this part would have too few sites. Remove tau from the "
+            "settings: in mode sum, this method needs every site in every round"
         )
     return tuple(float(there) for there in sent.pop())
 
@@ -278,7 +279,8 @@ def check_follows(own: PyTree, asked: PyTree, model: PyTree) -> None:
             close = math.isfinite(most) and bool(np.all(np.abs(mine - theirs) <= most))
         if not close:
             raise Refused(
-                f"the coordinator sent something that does not follow from the sums: {name}"
+                "the coordinator's question does not follow from the sums of the earlier "
+                f"rounds: the part {name or 'value'} differs"
             )
 
 

@@ -97,8 +97,8 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
         raise _older(client, told.round)
     if pending.answer != told.answers[client.id]:
         raise Refused(
-            f"{client.id}: for round {told.round} the message has an answer that differs from "
-            "the answer that this site sent"
+            f"{client.id}: the message says what this site answered in round {told.round}, but "
+            "this differs from the answer that this site sent"
         )
     state = pending.state
     if answer is not None:
@@ -108,7 +108,7 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
 
 def _older(client: MaskedClient, round: int) -> Refused:
     return Refused(
-        f"{client.id}: this site's state is older than the sums. The site knows "
+        f"{client.id}: the state file of this site is too old. It ends after "
         f"{plural(client.replica.round, 'round')}, but the coordinator is in round {round}. The "
         "site was restored from a backup, or a copy of the site runs elsewhere. Make a "
         "new federation"
@@ -124,8 +124,8 @@ def work(own: Follower, f: AbstractProblem, client: MaskedClient, question: byte
         return client
     if round > pact.rounds:
         raise Refused(
-            f"{client.id}: the sites agreed on {plural(pact.rounds, 'round')}, so this site does "
-            "not answer more rounds"
+            f"{client.id}: the sites agreed on {plural(pact.rounds, 'round')}, so this site "
+            "answers no further round"
         )
     if client.id not in cohort:
         raise Refused(f"{client.id} is not in the cohort of round {round}")

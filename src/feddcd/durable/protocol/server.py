@@ -88,7 +88,7 @@ def begin(
     """A new round with these members; an open one is given up."""
     asked = tuple(sorted(cohort, key=lambda id: _member(server, id).number))
     if len(asked) < FEWEST:
-        raise Refused(f"a round needs at least {FEWEST} sites, got {list(asked)}")
+        raise Refused(f"a round needs at least {FEWEST} sites, got {', '.join(asked) or 'none'}")
     stamp = Stamp(server.epoch, server.round + 1)
     down = _down(algorithm, server, stamp, key)
     tasks, members = [], server.members
@@ -111,7 +111,7 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
     member, now = _member(server, reply.client), server.open
     if now is None or reply.stamp != now.stamp:
         raise Refused(
-            f"{reply.client}: its upload is for round {reply.stamp}, but that round is "
+            f"{reply.client}: its upload is for {reply.stamp}, but that round is "
             "over or has not begun"
         )
     if reply.client not in now.asked:
@@ -146,8 +146,8 @@ def _check(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: Gu
     for a, b in zip(expected[0], got[0], strict=True):
         if a.shape != b.shape or a.dtype != b.dtype:
             raise Refused(
-                f"{reply.client}: its upload is {b.dtype}{b.shape}, but the sites agreed "
-                f"on {a.dtype}{a.shape}"
+                f"{reply.client}: an array in its upload has the type {b.dtype} and the shape "
+                f"{b.shape}, but the sites agreed on {a.dtype} and {a.shape}"
             )
     if bad := unsound(reply.value):
         raise Refused(f"{reply.client}: its upload {bad}")
@@ -205,13 +205,13 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             return server
         case Started(epoch):
             if epoch <= server.epoch:
-                raise Refused(f"epoch {epoch} cannot follow epoch {server.epoch}")
+                raise Refused(f"start {epoch} of the coordinator comes after start {server.epoch}")
             return server._replace(epoch=epoch, open=None)
         case Joined():
             return _join(algorithm, server, record)
         case Sealed(members):
             if server.members:
-                raise Refused("the sites have already agreed on this training in sums")
+                raise Refused("the sites have already agreed on this training")
             for member in members:
                 server = _join(algorithm, server, Joined(*member))
             return server
@@ -282,7 +282,7 @@ def retire(
     if missing:
         raise Refused(
             f"{', '.join(gone)} cannot leave yet, because these sites have not sent "
-            f"their last sums: {missing}"
+            f"their last sums: {', '.join(missing)}"
         )
     held = [by_id[other].conserved for other in others]
     if not held or held[0] is None:
