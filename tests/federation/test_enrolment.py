@@ -139,8 +139,8 @@ def test_a_token_works_once(home, tmp_path, data):
 
 def test_who_is_not_invited_learns_nothing(home, tmp_path, data):
     given = invited(home, "north", tmp_path)
-    wrong = refused(home, given._replace(token=new_token()), tmp_path / "a", data, "the token")
-    other = refused(home, given._replace(site="south"), tmp_path / "b", data, "the token")
+    wrong = refused(home, given._replace(token=new_token()), tmp_path / "a", data, "has this token")
+    other = refused(home, given._replace(site="south"), tmp_path / "b", data, "has this token")
     assert wrong == other == NO_TOKEN
     made = site.enrol(given, tmp_path / "c", data, {}, post=by(Desk(home)))
     assert not made.confirmed, "the token is still good"
@@ -156,7 +156,7 @@ def test_an_invitation_ends(home, tmp_path, data):
     with pytest.raises(SpecError, match="the invitation ended at"):
         read_invitation(tmp_path / "north.invite", now=given.expires + 1.0)
     newer = invited(home, "north", tmp_path)
-    refused(home, given, tmp_path / "b", data, "the token")  # the older one ended by the newer
+    refused(home, given, tmp_path / "b", data, "has this token")  # the older one ended by the newer
     site.enrol(newer, tmp_path / "c", data, {}, post=by(Desk(home)))
 
 
@@ -186,15 +186,17 @@ def test_another_authority_is_refused(home, tmp_path, data):
     mine, theirs = given._plain(), given._replace(certificate=other)._plain()
     path.write_text(path.read_text().replace(mine["certificate"], theirs["certificate"]))
     with pytest.raises(
-        SpecError, match="the certificate in the invitation is not from the authority that"
+        SpecError, match="the certificate in the invitation does not match the fingerprint"
     ):
         read_invitation(path)
-    refused(home, given._replace(certificate=other), tmp_path / "a", data, "another authority")
+    refused(
+        home, given._replace(certificate=other), tmp_path / "a", data, "another coordinator made"
+    )
     path.write_text("invitation = 2\n")
     with pytest.raises(SpecError, match="is an invitation of another version"):
         read_invitation(path)
     path.write_text("invitation = 1\n")
-    with pytest.raises(SpecError, match="not complete, because federation is missing"):
+    with pytest.raises(SpecError, match="not complete, because the entry federation is missing"):
         read_invitation(path)
 
 

@@ -88,7 +88,7 @@ def test_what_nobody_confirmed_is_taken_back(home, said, how):
         invite(home)
         assert enrol(home) == west, "it may come back"
         assert "retired:" not in "\n".join(lines_of(status_of(west)))
-    with pytest.raises(SpecError, match=r"'east' is no site .* invitations are: (none|west)"):
+    with pytest.raises(SpecError, match=r"'east' is not a site .* invitations are: (none|west)"):
         _members.depart_command(home.path, ["east"], barred=False)
 
 
@@ -158,8 +158,8 @@ def test_a_newer_invitation_says_that_it_ends_the_older(home, said):
         site.look(older)
     enrol(home)
     invite(home)
-    assert any("west has to enrol with the new invitation" in line for line in said)
-    assert NO_TOKEN.startswith("the token is not the token of an invitation that is valid now")
+    assert any("west has to enrol again with the new invitation" in line for line in said)
+    assert NO_TOKEN.startswith("no invitation that is valid now has this token")
 
 
 def test_an_enrolled_folder_keeps_its_data_file(home, said):
@@ -180,18 +180,21 @@ def test_what_a_second_enrolment_keeps_is_said(home, said, monkeypatch):
     invite(home)
     west = enrol(home)
     assert not any("kept" in line for line in said)
-    assert "Approve nothing, and change nothing in policy.toml" in "\n".join(said)
+    assert "But approve nothing, and change nothing in policy.toml" in "\n".join(said)
     _members.depart_command(home.path, ["west"], barred=False)
     invite(home)
     del said[:]
     monkeypatch.setattr(_enrolment, "site_runs", lambda folder: True)
     (west / "policy.toml").write_text('identifiers = ["AGE"]\ncomplete = true\n')
     enrol(home)
-    (warned,) = [line for line in said if "identifiers names" in line]
-    assert "identifiers names 'AGE', and patients.csv has no such column; did you mean" in warned
+    (warned,) = [line for line in said if "setting identifiers in" in line]
+    assert "names 'AGE', but patients.csv has no such column; did you mean" in warned
     told = "feddcd kept these files of an earlier enrolment: key, sum.keys, policy.toml"
     assert told in said
-    assert said[-1] == "next: nothing to start. This site runs already, and connects by itself"
+    assert said[-1] == (
+        "next: you do not have to start anything, because this site runs already and connects by "
+        "itself"
+    )
     assert not programs.site_runs(west)
 
 

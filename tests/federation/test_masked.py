@@ -182,7 +182,7 @@ def test_a_site_that_sends_no_counts_ends_the_job_and_not_the_coordinator(
     with monkeypatch.context() as patch:
         patch.setattr(_masked, "_made", lying)
         with pytest.raises(
-            FeddcdError, match=r"a site sent wrong counts, so the sums of \w+ are not poss"
+            FeddcdError, match=r"a site sent wrong counts: the sum of \w+ has an imposs"
         ):
             run(home)
     assert not (home.server / "jobs" / "current").exists()
@@ -195,7 +195,7 @@ def test_who_answers_in_another_form_than_the_others_is_named():
     for forms, named in (("xxy", "c"), ("xyx", "b"), ("xxyy", "a, b, c, d"), ("xyz", "a, b, c")):
         given = {site: form.encode() for site, form in zip("abcd", forms, strict=False)}
         with pytest.raises(
-            DataError, match=f"^{named}: .* because not all answers have the same form"
+            DataError, match=f"^{named}: .* because not all sites answered in the same form"
         ):
             _one_form(given)
 
@@ -271,7 +271,8 @@ def test_an_old_copy_of_a_site_makes_no_other_answer(home, finished, tmp_path, w
     path.write_text(f"{text}{held}")
     if name == "site.toml":
         place = place._replace(how=place.how._replace(na=("50",)))
-    assert "the feddcd of this site changed after the job began" in reason(answer(request, place))
+    told = "the feddcd version of this site changed after the job began"
+    assert told in reason(answer(request, place))
 
 
 def test_a_site_whose_log_is_older_than_its_file_refuses(home, finished):
@@ -480,7 +481,9 @@ def test_past_masks_are_in_no_file_of_a_site(tmp_path, monkeypatch):
         f"{n:04}.sums" for n in range(len(thief.used) // 3 - 1))}  # fmt: skip
     assert thief.found(home.path) == set(), "nor at the coordinator, nor in the proof"
     ended = ended_studies(home.site("east"))
-    assert [end.words() for _, end in ended] == ["ended with a result; you have to decide nothing"]
+    assert [end.words() for _, end in ended] == [
+        "ended with a result; you do not have to decide anything"
+    ]
     verify_proof(JobProof.read(home.server / "proof"))
 
 
@@ -548,7 +551,7 @@ def test_changed_data_are_refused(tmp_path):
 def test_a_site_that_is_away_is_waited_for(tmp_path):
     home, there = made(tmp_path, patience=0.05), []
     fault = lambda site, kind: "request" if kind == "exchange" and site == "south" else None
-    with pytest.raises(Stalled, match=r"the answers of south\. Nothing is lost"):
+    with pytest.raises(Stalled, match=r"no answer from south\. Nothing is lost"):
         run(home, LocalNetwork(places(home), fault))
     again = LocalNetwork(places(home), lambda site, kind: there.append((site, kind)))
     run(home, again)
@@ -739,7 +742,7 @@ def test_who_denied_is_named_and_nobody_else(tmp_path, what):
     home = made(tmp_path, RegressionPlan(text, "gaussian"), patience=0.05)
     careful = 'approve = "job"\nsmall_cells = "sum"\ncomplete = true\n'
     (home.site("north") / "policy.toml").write_text(careful)
-    with pytest.raises(Stalled, match="for the answers of north"):
+    with pytest.raises(Stalled, match="but got no answer from north"):
         run(home)
     (id,) = waiting(home.site("north"))
     assert (words_of(home.site("north"), id)[0][:6] == "Before") == (what == "names")
@@ -869,7 +872,7 @@ def test_words_of_another_version_are_not_compared_but_its_numbers_are(home):
     assert "summary.txt" not in compared
     assert "coefficients.csv" in compared
     told = in_other_words(found, not_compared(csv, compared))
-    assert told.startswith("CAREFUL: feddcd 0.1.9 has other words")
+    assert told.startswith("CAREFUL: feddcd 0.1.9 made this proof. It writes some texts in other ")
     assert told.endswith("did not compare: summary.txt")
     csv.write_text(csv.read_text().replace("0.", "7.", 1))
     with pytest.raises(Refused, match=r"coefficients.csv does not follow"):
@@ -885,7 +888,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     for wrong in ({"certified_error": 1e-30}, {"rows": 118}, {"more": 1}, {"family": "poisson"}):
         model.write_text(json.dumps(json.loads(whole) | wrong))
         with pytest.raises(
-            Refused, match=r"model.json does not follow from the proof: it was changed"
+            Refused, match=r"model.json does not follow from the proof: somebody changed"
         ):
             check_table(found, csv)
     twice = '{\n "rows": 1,' + whole[1:]  # one program reads the first of two, another the last
@@ -953,7 +956,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
     for site in SITES:
         roster = sign_up.sign(home.site(site), home.server / "roster.json")
-    with pytest.raises(Refused, match="another roster than the roster in this folder"):
+    with pytest.raises(Refused, match="the roster in the proof is not the roster in"):
         check_roster(found, roster)
 
 
@@ -996,7 +999,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
             main(["federation", "verify", str(study), *as_json])
         assert end.value.code == 1, "it was judged, so it is a result; 2 is wrong input"
         said = capsys.readouterr()
-        reason = "coefficients.csv does not follow from the proof: it was changed"
+        reason = "coefficients.csv does not follow from the proof: somebody changed the file"
         assert said.err == f"error: {reason}\n"
         if as_json:
             assert json.loads(said.out) == {"valid": False, "reason": reason}
@@ -1023,7 +1026,7 @@ def test_a_site_reads_the_name_of_the_study_from_its_own_log(tmp_path, capsys):
     coordinate(network, {"folder": str(home.path), "study": "first"}, lambda event: None)
     verify_command(study.results / "proof", site=home.site("east"))
     said = " ".join(capsys.readouterr().out.split())
-    told = "study first: this is the name in the log of east, and no site signed this name"
+    told = "name of the study: first, from the log of east. No site signed this name"
     assert told in said
 
 

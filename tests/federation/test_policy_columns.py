@@ -95,10 +95,11 @@ def test_a_name_that_no_column_has_is_warned_of(home, monkeypatch):
     policy(home, "east", identifiers=["CRP", "mrn"], columns=["age", "Y", "crp"])
     at = home.site("east")
     data = next(at.glob("data.*"))
+    the, no = "the setting", "has no such column"
     expected = [
-        f"policy.toml: identifiers names 'CRP', and {data} has no such column; did you mean 'crp'?",
-        f"policy.toml: identifiers names 'mrn', and {data} has no such column",
-        f"policy.toml: columns names 'Y', and {data} has no such column; did you mean 'y'?",
+        f"{the} identifiers in policy.toml names 'CRP', but {data} {no}; did you mean 'crp'?",
+        f"{the} identifiers in policy.toml names 'mrn', but {data} {no}",
+        f"{the} columns in policy.toml names 'Y', but {data} {no}; did you mean 'y'?",
     ]
     shown = lambda: [w["what"] for w in status_of(at)["warnings"] if "names" in w["what"]]
     assert shown() == expected

@@ -87,8 +87,9 @@ def test_a_finished_job_is_not_repeated_without_a_site_by_itself(tmp_path, plan,
     with pytest.raises(DataError) as found:
         run(study)
     said = str(found.value)
-    assert "study federation has a table with the same plan and with west." in said
-    assert "can calculate the sums of west alone" in said
+    told = "study federation already made a table with the same plan, and west took part."
+    assert told in said
+    assert "could calculate the sums of west alone" in said
     assert ("Refused: west" in said) == (how == "refuses")
     assert "write repeat_without = true at the top of the job file" in said
     assert not events(study, "exchange")
@@ -142,8 +143,8 @@ def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
         (id,) = waiting(home.site(site))
         words = "\n".join(words_of(home.site(site), id))
         assert (
-            "NOTE: an earlier job summed the same rows with other sites; only one of the two jobs "
-            "has these sites: ['west'].\n"
+            "NOTE: an earlier job used the same rows with another list of sites. Only one of the "
+            "two jobs has these sites: ['west'].\n"
             "    With the sums of both jobs, the coordinator and everyone at the sites of both "
             "jobs can calculate the sums of west alone.\n"
             "    Deny this job, unless west agreed to reveal this."

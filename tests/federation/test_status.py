@@ -271,7 +271,7 @@ def test_without_one_signature_there_is_no_list(folder):
     for name in NAMES:
         (deny if name == "north" else approve)(folder / name, waiting(folder / name)[0])
     with pytest.raises(
-        DataError, match=r"not all sites signed the roster \(the list of sites\): north: "
+        DataError, match=r"not all sites signed the roster \(the list of sites\)\. Refused: north: "
     ):
         settle(folder)
     assert not (folder / "fed/server/roster.json").exists()
@@ -307,7 +307,8 @@ def test_what_comes_next_is_said_at_every_step(folder, monkeypatch):
     here = {name: {"online": True} for name in NAMES}
     monkeypatch.setattr(status, "connected", lambda folder: here)
     held = status_of(home.path)
-    assert held["next"] == "call the person at west, then: feddcd federation confirm fed west"
+    call = "call the person at west to compare the enrolment words, then: feddcd federation "
+    assert held["next"] == f"{call}confirm fed west"
     assert "connected: 3 of 3 sites" in "\n".join(lines_of(held)), "west is no site yet"
     study = want(home, "first", JOB)
     note_state(study, "running")
@@ -315,9 +316,7 @@ def test_what_comes_next_is_said_at_every_step(folder, monkeypatch):
     study.save(study.results / "waiting.json", waits)
     told = status_of(home.path)["next"]
     assert told.startswith("wait for study first: people at east (this job) have to decide; ")
-    assert told.endswith(
-        "Meanwhile: call the person at west, then: feddcd federation confirm fed west"
-    )
+    assert told.endswith(f"Meanwhile: {call}confirm fed west")
     note_state(study, "done")
     uninvite(home, ["north"])
     assert "north" not in home.invited()
@@ -480,7 +479,7 @@ def asked(folder, monkeypatch):
     for name in NAMES:
         approve(folder / name, *waiting(folder / name))
     told = study_of(folder, monkeypatch, purpose="why do [b]patients[/b] return?")
-    assert "waited 0.01 s for the answers of east, north, south. Nothing is lost" in told
+    assert "waited 0.01 s, but got no answer from east, north, south. Nothing is lost" in told
     return folder
 
 
@@ -514,7 +513,7 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     assert set(seen) == {0}, "what goes on has not ended"
     for name in ("north", "east"):
         said = status_of(asked / name)
-        words = "a rule or a person at south refused the job; you have to decide nothing"
+        words = "a rule or a person at south refused the job; you do not have to decide anything"
         assert said["ended"][-1]["how"] == f"ended without a result: {words}"
         assert said["waits"] == []
         assert f"study first: ended without a result: {words}" in "\n".join(lines_of(said))
@@ -539,7 +538,7 @@ def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
     shutil.move(asked / "north", home)
     (id,) = waiting(home)
     lines = show_lines(home, monkeypatch)
-    assert lines[0] == "this waits for your decision: this job of study first"
+    assert lines[0] == "this job of study first waits for your decision"
     for line, word in zip(lines[2:], ("approve", "deny"), strict=True):
         how, command = line.strip().split(": ", 1)
         assert how == word
@@ -633,7 +632,7 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr(_serving, "say", lines.append)
     _serving.show_news(north, news)
-    assert "this waits for your decision: this job of study second" in lines
+    assert "this job of study second waits for your decision" in lines
     short = id[:8]
     assert f"{short} (this job of study second) waits for your decision" in said_by(
         "approve", north
@@ -647,7 +646,7 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
     assert said_by("status", fed, f"second/{short}").splitlines() == rows[1:]
     assert said_by("status", fed, "second").splitlines() == rows[1:]
     assert said_by("status", north, "second") == said_by("status", north, f"second/{short}")
-    told = f"several studies have the job {short}; give one of first/{short} and second/{short}"
+    told = f"several studies have the job {short}; write first/{short} or second/{short}"
     assert told in said_by("verify", fed, short)
     both = said_by("outgoing", north, short)
     assert both.startswith("several studies have this job: first and second. To see the lines of")
@@ -659,7 +658,9 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
         whole = said_by("outgoing", north, study).splitlines()
         assert {line for line in listed.splitlines() if short in line} <= set(whole)
         assert not any(f"study {other}" in line for line in whole)
-    assert "the last question was for study second" in said_by("status", north, f"first/{short}")
+    assert "the last question about this job was for study second, not first" in said_by(
+        "status", north, f"first/{short}"
+    )
 
 
 def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch):
@@ -707,7 +708,8 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     assert lines == [
         "north waits: the person at the coordinator (h:1) has not confirmed this site yet",
         "  call the person at the coordinator, and compare these six words: a b c d e f",
-        "  then the person at the coordinator gives: feddcd federation confirm DIR north",
+        "  then the person at the coordinator gives this command: feddcd federation confirm DIR "
+        "north",
         "  leave this command running: the site connects by itself when it is confirmed",
     ]
     for state in ("connecting", "down"):  # it asks anew, and has said what it waits for
@@ -743,7 +745,7 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     assert status_of(north)["next"].startswith("wait a minute")
     enrolled = north / "enrolled.json"
     os.utime(enrolled, (time.time() + 9, time.time() + 9))  # it enrols again
-    assert "who has to confirm these words" in status_of(north)["next"]
+    assert ", and compare these enrolment words" in status_of(north)["next"]
 
 
 def test_a_connection_that_is_lost_for_seconds_is_no_news(folder, monkeypatch):
@@ -839,8 +841,10 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     monkeypatch.setattr("feddcd.cli._members.say", said.append)
     with pytest.raises(DataError, match="south was retired while the study ran") as reason:
         coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
-    few = "a sum needs at least 3 sites, and the federation has 2"
-    assert f"Next: {few}. Invite another site: feddcd federation invite fed NAME" in str(reason)
+    few = "A sum needs at least 3 sites, and now the federation has 2"
+    assert f"{few}. Next: invite another site: feddcd federation invite fed NAME" in str(
+        reason.value
+    )
     assert said[0].startswith(
         "study first ends now without a result, because south took part in it"
     )
@@ -888,9 +892,11 @@ def test_what_waited_before_a_site_left_does_not_wait_after_it_enrolled_again(
     desk.confirm(home, "south")
     held = status_of(south)
     assert (waiting(south), held["waits"], held["left_federation"]) == ([], [], [])
-    how = "ended for this site, because this site left the federation; you have to decide nothing"
+    gone = "ended for this site, because this site left the federation"
+    how = f"{gone}; you do not have to decide anything"
     assert held["ended"][-1]["how"] == how
-    words = "RETIRED" if hears else "ENROLLED this site enrolled again at fed.example.org:9093, and"
+    words = "ENROLLED this site enrolled again at the coordinator fed.example.org:9093, and closed"
+    words = "RETIRED" if hears else words
     assert words in held["last"][-1]
     with pytest.raises(Waits):
         require(south, id, "this job", {"shown": ["its new text"]}, asked=Asker("first"))
@@ -1001,7 +1007,7 @@ def test_how_long_people_have(folder, tmp_path):
     for days, seconds in ((None, 7 * 86400), (0.5, 43200)):
         study = want(home, f"s{seconds}", study_text(job, "", "", days))
         assert (study.config().approvals, study.config().patience) == (seconds, 600.0)
-    with pytest.raises(SpecError, match="need 0 < wait <= 365, in days, got wait=0"):
+    with pytest.raises(SpecError, match="--wait must be above 0 and at most 365 days, got 0"):
         study_text(job, "", "", 0)
     with pytest.raises(SpecError, match="need approvals > 0"):
         Config("t", approval_patience=-1.0)
@@ -1090,7 +1096,7 @@ def test_a_cancelled_study_ends_at_its_sites_and_does_not_begin_again(asked, mon
     for name in NAMES:
         held = status_of(asked / name)
         assert held["waits"] == []
-        how = "ended without a result: the coordinator cancelled the study; you have to decide"
+        how = "ended without a result: the coordinator cancelled the study; you do not have to"
         assert held["ended"][-1]["how"].startswith(how)
     assert (north / "outgoing.jsonl").read_text().startswith(log)
     assert not (study.results / "jobs" / "current").exists(), "its sites have forgotten its keys"
@@ -1133,7 +1139,7 @@ def test_a_study_is_cancelled_in_every_state(folder, monkeypatch):
     note_state(first, "running")  # `serve` was killed before it noted the end
     assert begun(monkeypatch, [first], end) == []
     assert state_of(first)["state"] == "cancelled"
-    for name, told in (("first", "has ended already"), ("west", "there is no study 'west'")):
+    for name, told in (("first", "has already ended"), ("west", "there is no study 'west'")):
         with pytest.raises(SpecError, match=told):
             cancel(home, name, served=True)
     want(home, "first", JOB.replace("age", "1"))  # the same name, once more
@@ -1163,7 +1169,7 @@ def test_who_waits_behind_another_study_reads_it(folder, monkeypatch):
     monkeypatch.setattr(status, "is_up", lambda folder: True)
     monkeypatch.setattr(status, "hang_of", lambda folder: None)
     row = next(line for line in lines_of(status_of(home.path)) if line.startswith("study second"))
-    assert "waits behind study first, which runs since 20" in row
+    assert "waits behind study first, which has been running since 20" in row
     assert row.endswith("; the sites of study first have until 2255-03-14 16:00 UTC")
     lines = _studies.behind(second)
     assert lines[0].endswith("Studies run one after the other")

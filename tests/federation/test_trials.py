@@ -112,18 +112,19 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     jobs = {study["study"]: study["job"] for study in status_of(home.path)["studies"]}
     (id,) = set(jobs.values())
     verify = lambda name: CliRunner().invoke(app, ["federation", "verify", str(home.path), name])
-    both = f"several studies have the job {id}; give one of federation.toml/{id} and again/{id}"
+    both = f"several studies have the job {id}; write federation.toml/{id} or again/{id}"
     assert str(verify(id).exception) == both
     told = verify(f"again/{id}").output
-    assert "study again: this is the name of the folder, and no site signed this name" in told
+    assert "name of the study: again, from the folder. No site signed this name" in told
     assert told.startswith("VERIFIED: signatures, sums, questions and table are right")
     assert "certificate" not in told, "a description has none"
-    assert "this is the name of the folder" not in verify(f"federation.toml/{id}").output
-    none = f"no job of this folder, or more than one job, begins with 'other/{id}'"
+    assert "name of the study" not in verify(f"federation.toml/{id}").output
+    none = f"no job of this folder begins with 'other/{id}'. The jobs are: "
     assert str(verify(f"other/{id}").exception).startswith(none)
     for study in ("again", "federation.toml"):  # its name is enough
         assert verify(study).output == verify(f"{study}/{id}").output
-    assert str(verify("other").exception).startswith("no study has this name, and no job of this")
+    none = "no job of this folder begins with 'other', and no study has this name. The jobs are: "
+    assert str(verify("other").exception).startswith(none)
 
 
 @pytest.mark.parametrize(
@@ -152,8 +153,8 @@ FORESEEN = {
     "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule support: in the column"),
     "a dominated sum": (
         [(a, w, int((w == "a" and i % 4 == 0) or i % 10 == 1)) for i, (a, w, _) in enumerate(ROWS)],
-        "rule dominance: in a sum of a column times the outcome, 4 rows give too large a part of "
-        "the sum for 'ward[T.b]'",
+        "rule dominance: 4 rows give too large a part of a sum of a column times the outcome, for "
+        "the column 'ward[T.b]'",
     ),
     "a small cell": (
         [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],
@@ -180,10 +181,16 @@ def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, 
     told = " ".join(done.output.split())
     assert told.count("will refuse this job") == (1 if why and careful else 0), told
     if why and careful:
-        assert "note: with these data, north will refuse this job, also after an approval" in told
+        assert (
+            "note: with these data, north will refuse this job, even if a person approves it"
+            in told
+        )
         assert why in told
         assert "or the rules in fed/sites/north/policy.toml" in told
-        assert "so only 2 of 3 sites are left: there will be no table" in told
+        assert (
+            "only 2 of 3 sites will take part, so there will be no table: a sum needs at least 3"
+            in told
+        )
 
 
 def test_a_careful_trial_of_a_training_says_that_no_site_takes_part(tmp_path):
@@ -217,7 +224,8 @@ def test_the_status_says_what_a_trial_does(tmp_path, monkeypatch, said):
     path.write_text(json.dumps(json.loads(path.read_text()) | {"state": "running", "began": "x"}))
     assert status_of(home.path)["trial"]["state"] == "stopped", "its process has gone"
     told = status_of(home.site("north"))["next"]
-    assert told == "this site is part of a trial: feddcd federation status fed"
+    see = "to see the next step of the trial: feddcd federation status fed"
+    assert told == f"this site is part of a trial; {see}"
 
 
 def test_the_commands_after_sites_without_data_work_as_printed(tmp_path, monkeypatch, said):
@@ -228,7 +236,7 @@ def test_the_commands_after_sites_without_data_work_as_printed(tmp_path, monkeyp
     made = ["federation", "init", "a fed", "--job", "job.toml", *("--site", "north")]
     done = CliRunner().invoke(app, [*made, "--site", "south", "--site", "west"])
     assert done.exit_code == 0, done.output
-    first = "next: write into the file site.toml of each site where the data of the site are"
+    first = "next: for each site, write the path of its data file into its site.toml"
     assert any(
         line.startswith(first) and line.endswith("a fed/sites/north/site.toml") for line in said
     )

@@ -403,11 +403,11 @@ DAMAGE = {
     ),
     "another seed": (
         replace("config.toml", "seed = 0", "seed = 1"),
-        r"checkpoint.npz was written with other settings than .*config.toml",
+        r"checkpoint.npz was written with other settings\. .*config.toml",
     ),
     "another algorithm": (
         replace("config.toml", '"scaffold"', '"fedavg"'),
-        r"checkpoint.npz was written with other settings than .*config.toml",
+        r"checkpoint.npz was written with other settings\. .*config.toml",
     ),
     "unknown setting": (
         replace("config.toml", "seed", "sead"),

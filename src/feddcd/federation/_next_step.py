@@ -99,7 +99,8 @@ def _calls(at: str, by_state: Mapping[str, list[str]]) -> str:
     if waits := by_state.get("waits for confirm"):
         commands = "; ".join(f"feddcd federation confirm {at} {name}" for name in waits)
         people = "person" if len(waits) == 1 else "people"
-        return f"call the {people} at {sentence_list(waits)}, then: {commands}"
+        names = sentence_list(waits)
+        return f"call the {people} at {names} to compare the enrolment words, then: {commands}"
     return ""
 
 
@@ -136,7 +137,7 @@ def _forbidden(sites: Sequence[str], reasons: Sequence[str]) -> str:
     what = "which columns may be used" if columns else "what their policy allows"
     return (
         f"Nothing is broken there: the people at {sentence_list(sites)} decide {what}. Change the "
-        "job, or ask them whether they change policy.toml"
+        "job, or ask these people to change policy.toml"
     )
 
 
@@ -163,8 +164,8 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
     if denied := [site for site in study["refused"] if site not in {*broken, *ruled}]:
         told.append(
             f"ask the people at {sentence_list(denied)} why they refused "
-            f"{f'job {job} of study {name}' if job else name}. A person at such a site can approve "
-            f"a job that was denied: feddcd federation approve SITE_DIR {job or 'ID'}"
+            f"{f'job {job} of study {name}' if job else name}. If a person there denied the job, a "
+            f"person there can still approve it: feddcd federation approve SITE_DIR {job or 'ID'}"
         )
     if _lacks_sites(study, held):
         return ". ".join([*told, f"First {_new_study(at, _by_state(held))}"])

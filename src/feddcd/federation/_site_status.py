@@ -64,7 +64,7 @@ def site_status(folder: Path) -> dict[str, Any]:
 def looks_words(folder: Path) -> str:
     """That a question waits for the data file; nothing where none does."""
     told = "the coordinator asked a question, but the data file of this site is missing or empty"
-    more = f"This site looks again for {LOOK_S:g} s. After that, this site refuses the question"
+    more = f"For {LOOK_S:g} s, this site keeps looking. After that, this site refuses the question"
     return f"{told}. {more}" if looks(folder) else ""
 
 
@@ -134,12 +134,13 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         first = f"start this site: feddcd federation site {at}. Then " if down else ""
         return f"{first}read the jobs that wait for you, and decide: feddcd federation approve {at}"
     if held["state"] == "down" and (home := in_trial(folder)):
-        return f"this site is part of a trial: feddcd federation status {_at(home.path)}"
+        see = f"feddcd federation status {_at(home.path)}"
+        return f"this site is part of a trial; to see the next step of the trial: {see}"
     if held["state"] == "down":
         return f"start this site: feddcd federation site {at}"
     if held["why"] == UNCONFIRMED:
         words = enrolment_words(folder)
-        return f"call the person at the coordinator, who has to confirm these words: {words}"
+        return f"call the person at the coordinator, and compare these enrolment words: {words}"
     if held["state"] == "connecting":
         return (
             "wait a minute. If there is still no connection, ask the person at the "

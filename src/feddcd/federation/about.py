@@ -67,7 +67,7 @@ class StudyEnd(NamedTuple):
         more = (
             "the coordinator can start the study again"
             if self.why in ("late", "left")
-            else "you have to decide nothing"
+            else "you do not have to decide anything"
         )
         return f"{text}; {more}"
 

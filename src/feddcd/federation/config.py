@@ -70,10 +70,10 @@ class Config:
             raise SpecError(f"share must be {' or '.join(SHARED)}, not {self.share!r}")
         check_purpose(self.purpose)
         if self.answers not in ANSWERS:
-            raise SpecError(f"answers must be sum or each, not {self.answers!r}")
+            raise SpecError(f"the setting answers must be sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:
             raise SpecError(
-                "answers in federation.toml works only for a training; for a table, set "
+                "in federation.toml, the setting answers is only for trainings; for a table, set "
                 "answers in its plan"
             )
         if self.answers == "sum":
@@ -112,25 +112,27 @@ def _is_address(text: str) -> bool:
 
 def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and spec.tau < FEWEST:
-        raise SpecError(f"sums need at least {FEWEST} sites in a round, got tau={spec.tau}")
+        raise SpecError(
+            f"with answers = 'sum', a round needs at least {FEWEST} sites; got tau={spec.tau}"
+        )
     from ..algorithms.catalogue import get_method
 
     row = get_method(spec.algorithm)
     if "bits" in spec.settings and "bits" not in row.settings:
         raise SpecError(
-            f"{spec.algorithm} cannot use the setting bits in sums, because its "
+            f"{spec.algorithm} cannot use the setting bits with answers = 'sum', because the "
             "coordinator would have to read the answer of each site"
         )
     if spec.tau is not None and row.apart:
         raise SpecError(
-            f"{spec.algorithm} in sums needs every site in every round, so remove tau. With tau, "
-            "two sums could show the numbers of one site that is new in a round"
+            f"with answers = 'sum', {spec.algorithm} needs every site in every round. Remove the "
+            "setting tau. With tau, a sum could have the numbers of one new site alone"
         )
     if not row.in_sums:
         raise SpecError(
-            f"{spec.algorithm} cannot be trained in sums, because the sites cannot "
-            "repeat its steps exactly. You can make a regression table in sums "
-            "instead: the table has the same result"
+            f"{spec.algorithm} is not possible with answers = 'sum', because the sites cannot "
+            "repeat the steps of this method exactly. You can make a regression table in mode "
+            "sum instead. It has the same result"
         )
 
 

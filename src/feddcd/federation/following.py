@@ -53,7 +53,8 @@ class FollowedJob:
                 )
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
                 raise Refused(
-                    "the agreement of this job is for other sites, or parts of it are missing"
+                    "the agreement of the sites is for other sites than this job, or has missing "
+                    "parts"
                 )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
                 raise Refused(
@@ -102,9 +103,7 @@ class FollowedJob:
         except (FeddcdError, LookupError, TypeError, ValueError) as error:
             raise Refused(f"the question cannot be read: {error}") from None
         if why := self.analysis.matches(self._replay.expected, asked):
-            raise Refused(
-                f"the question does not follow from the sums of the earlier exchanges: {why}"
-            )
+            raise Refused(f"the coordinator did not ask the question that must come next: {why}")
         return asked
 
     @property
@@ -147,7 +146,7 @@ def _possible(sums: Mapping[str, np.ndarray], sites: int) -> dict[str, np.ndarra
     most = {"n": np.inf, "dropped": np.inf, "support": sites}
     for name, values in sums.items():
         if not np.all((values >= 0) & (values <= most[name]) & np.isfinite(values)):
-            raise Refused(f"a site sent wrong counts, so the sums of {name} are not possible")
+            raise Refused(f"a site sent wrong counts: the sum of {name} has an impossible value")
     return dict(sums)
 
 

@@ -41,7 +41,8 @@ class Trouble(NamedTuple):
     stops: bool = True
 
     def words(self) -> str:
-        return f"{self.what}. What to do: {self.todo}"
+        end = "" if self.what.endswith("?") else "."
+        return f"{self.what}{end} What to do: {self.todo}"
 
 
 def troubles(folder: Path) -> list[Trouble]:
@@ -108,7 +109,7 @@ CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to 
     (_codebook, f"correct {CODEBOOK} of this site"),
     (_node, AGAIN),
     (_sums, AGAIN),
-    (check_log, f"put back {LOG} and .{LOG}.head from a backup, or move both files away"),
+    (check_log, "put both files back from a backup. If there is none, move both files away"),
 )
 
 
@@ -137,7 +138,7 @@ def misnamed(folder: Path) -> Iterator[Trouble]:
     """A warning: the file may get this column later."""
     with suppress(FeddcdError, OSError):  # which the other checks tell
         for told in unknown_columns(folder):
-            todo = f"write the name in {POLICY} as the data file has it, with the same letters"
+            todo = f"write the name in {POLICY} exactly as it is in the data file"
             yield Trouble(told, todo, stops=False)
 
 

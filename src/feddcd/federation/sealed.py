@@ -77,7 +77,7 @@ def read_ask(envelope: Envelope) -> SealedAsk:
         federation = str(envelope.meta["federation"])
         return SealedAsk(federation, nonces, tuple(history), arrays["question"])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Refused("a question of a training in sums cannot be read") from None
+        raise Refused("a question of a training in mode sum cannot be read") from None
 
 
 def nonce_envelope(client: str, nonce: SignedNonce) -> Envelope:
@@ -101,7 +101,7 @@ def read_model(question: bytes, round: int, own: Params) -> Params:
     """The model asked for; refused unless it is the site's own replica's, up to rounding."""
     meta, arrays = unpack(question)
     if meta != {"certificate": round}:
-        raise Refused(f"the question is not for the certificate after round {round}")
+        raise Refused(f"the question does not ask for the certificate after round {round}")
     asked = tree.restore({"model": own}, arrays)["model"]
     check_follows(own, asked, own)
     return asked

@@ -133,15 +133,15 @@ def load_checkpoint(
         )
     if meta.get("problem") != _fingerprint(spec):
         raise FolderError(
-            f"{path} was written with other settings than the settings of "
-            f"{folder / 'config.toml'} or of this call"
+            f"{path} was written with other settings. To continue this run, the settings in "
+            f"{folder / 'config.toml'} and in this call must be the same as before"
         )
     if meta.get("digest") != _digest(arrays):
         raise FolderError(f"{path} is damaged: its checksum does not match its contents")
     if meta.get("origin") != origin:
         raise FolderError(
-            f"{path} was written with other data, other parts or another algorithm object "
-            f"than {folder / 'config.toml'} and this call have"
+            f"{path} was written with other data, other parts or another algorithm object. To "
+            "continue this run, give the same data, parts and algorithm as before"
         )
     try:
         return tree.restore(like, arrays), meta.get("known", {})  # of 0.2.0 nothing

@@ -76,7 +76,10 @@ class Layout:
             raise DataError("the names of the parts of an answer do not match its layout")
         for slot in self.slots:
             if np.shape(values[slot.name]) != slot.shape:
-                raise DataError(f"{slot.name} has another shape than its layout says")
+                raise DataError(
+                    f"the part {slot.name} has the shape {np.shape(values[slot.name])}, but the "
+                    f"layout of the answer says {slot.shape}"
+                )
         try:
             held = {name: np.asarray(value, np.float64).ravel() for name, value in values.items()}
             wide = [held[slot.name] for slot in self.ordered if slot.kind == "sum"]
@@ -133,10 +136,12 @@ class Layout:
         try:
             return cls(_slot(item) for item in parse(data, MOST_BYTES))
         except (TypeError, ValueError, KeyError) as reason:
-            raise Refused(f"a layout cannot be read: {reason}") from None
+            raise Refused(f"the layout of an answer cannot be read: {reason}") from None
 
 
 def _slot(item: Any) -> Slot:
+    if not isinstance(item, list) or len(item) != 4:
+        raise SpecError("each part must be a list of a name, a kind, a shape and a grid")
     name, kind, shape, grid = item
     if not (isinstance(shape, list) and isinstance(grid, list)):
         raise SpecError("a shape and a grid must be lists")
@@ -150,7 +155,9 @@ def _check(slot: Slot) -> None:
         raise SpecError(f"the kind of a part must be one of {', '.join(KINDS)}")
     sizes = isinstance(slot.shape, tuple) and all(type(n) is int for n in slot.shape)
     if not (sizes and len(slot.shape) <= 4 and all(0 <= n < MOST_WORDS for n in slot.shape)):
-        raise SpecError("a part may have at most four axes, and no axis may be too long")
+        raise SpecError(
+            f"a part may have at most 4 axes, each with fewer than {MOST_WORDS:,} numbers"
+        )
     if (slot.kind == "max") != (slot.grid is not None):
         raise SpecError(
             "a part of the kind max must have a grid, and no other part may have a grid"
@@ -163,7 +170,7 @@ def _encode(slot: Slot, x: np.ndarray) -> np.ndarray:
     if slot.grid is not None:
         return levels.encode(x, slot.grid).ravel()
     if not np.all((np.abs(x) <= LARGEST_COUNT) & (x == np.rint(x))):
-        raise DataError(f"{slot.name} is not a whole number, or is too large")
+        raise DataError(f"{slot.name} must be a whole number of at most {LARGEST_COUNT}")
     return x.astype(np.int64).view(np.uint64)
 
 

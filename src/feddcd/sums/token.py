@@ -18,8 +18,8 @@ BYTES = 20
 GROUP = 4  # letters
 PURPOSE = b"feddcd-token-1"
 NO_TOKEN = (  # the same for all: who asks without a token does not learn who is invited
-    "the token is not the token of an invitation that is valid now. Perhaps the coordinator made a "
-    "newer invitation for this site, or took this invitation back: ask the coordinator"
+    "no invitation that is valid now has this token. Perhaps the coordinator made a newer "
+    "invitation for this site, or took this invitation back: ask the person at the coordinator"
 )
 
 
@@ -53,8 +53,6 @@ def _key(token: str) -> Ed25519PrivateKey:
     except ValueError:
         raw = b""
     if len(raw) != BYTES:
-        raise Refused(
-            "the token is not the token of an invitation: letters are missing or were changed"
-        )
+        raise Refused("this is not the token of an invitation: letters are missing or were changed")
     seed = HKDF(hashes.SHA256(), 32, salt=None, info=PURPOSE).derive(raw)
     return Ed25519PrivateKey.from_private_bytes(seed)

@@ -36,10 +36,11 @@ GO_ON = (
 )
 
 SKEWED = (
-    "A careful site refuses the mean and SD of a column if few patients have much larger values "
-    "than all others. The person at the site can tell you the name of the column. Then describe "
-    'this column by its median and quartiles: write median = ["COLUMN"] under [describe] in the '
-    "job file, or give the command: feddcd describe ... --median COLUMN."
+    "A possible reason: a careful site refuses the mean and SD of a column if few patients have "
+    "much larger values than all others. If so, the person at the site can tell you the name of "
+    "the column. Then describe this column by its median and quartiles. To do so, write median = "
+    '["COLUMN"] under [describe] in the job file, or give the command: feddcd describe ... '
+    "--median COLUMN."
 )
 
 
@@ -89,7 +90,7 @@ def next_step(refused: Mapping[str, str], job: str = "") -> str:
     """What the person at the coordinator can do now, and whom to call."""
     ruled = any(kind_of(reason) == "rules" for reason in refused.values())
     denied = (
-        "A person at such a site can also approve a job that a person denied before, with: feddcd "
+        "If a person there denied the request, a person there can still approve it, with: feddcd "
         f"federation approve SITE_DIR {job or 'ID'}. "
     )
     return (

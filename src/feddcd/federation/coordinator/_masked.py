@@ -192,7 +192,7 @@ class MaskedRun:
             if self.patience.late() and len(held) < len(requests):
                 away = ", ".join(sorted(set(requests) - set(held)))
                 told = (
-                    f"the coordinator waited {spoken(self.patience.limit)} for the answers of "
+                    f"the coordinator waited {spoken(self.patience.limit)}, but got no answer from "
                     f"{away}. Nothing is lost: give the same command again, and the job continues"
                 )
                 raise Stalled(told, sorted(set(requests) - set(held)))
@@ -207,7 +207,7 @@ def _one_form(forms: Mapping[str, bytes]) -> bytes:
     odd = [site for site, form in forms.items() if form != usual]
     who = ", ".join(odd) if 2 * number > len(forms) else ", ".join(forms)
     raise DataError(
-        f"{who}: feddcd cannot add up these answers, because not all answers have the same form"
+        f"{who}: feddcd cannot add up the answers, because not all sites answered in the same form"
     )
 
 

@@ -116,8 +116,8 @@ class MaskedTraining:
             self.nodes.call(lambda: False)
         raise Stalled(
             f"this training needs all of its {self.terms.clients} sites. These sites "
-            f"are connected and have data that fit: {', '.join(here) or 'none'}. Start "
-            "the other sites, then give the same command again"
+            f"are connected and have data that fit the training: {', '.join(here) or 'none'}. "
+            "Start the other sites, then give the same command again"
         )
 
     def _misfit(self, offer) -> str:
@@ -198,7 +198,7 @@ class MaskedTraining:
             self._turn_away()
             if time.monotonic() - moved > self.config.patience:
                 told = (
-                    f"the coordinator waited {self.config.patience:g} s for the answers of "
+                    f"the coordinator waited {self.config.patience:g} s, but got no answer from "
                     f"{', '.join(missing)}"
                 )
                 raise Stalled("; ".join([told, *(self._refused[c] for c in sorted(self._refused))]))
@@ -240,13 +240,13 @@ class MaskedTraining:
             for client in sorted(self.nodes.here() - members):
                 self.refuse(
                     client,
-                    f"{client} cannot join, because this training in sums has already begun; "
+                    f"{client} cannot join, because this training in mode sum has already begun; "
                     f"{A_NEW_ONE}",
                 )
         for request in self.folder.requests():
             names = ", ".join(request.sites)
             told = (
-                f"{names} cannot leave, because no site can leave a training in sums. Stop "
+                f"{names} cannot leave, because no site can leave a training in mode sum. Stop "
                 f"this training and {A_NEW_ONE}"
             )
             self.folder.note("refused", reason=told)

@@ -22,24 +22,24 @@ def check_proof(
     unit = float(np.finfo(np.asarray(proof.value).dtype).eps)
     value, square = float(proof.value), alpha * float(flat @ flat) / 2
     if at_least_zero and value < square - ROUNDING * unit * (abs(value) + square):
-        raise Refused(f"{client}: its objective is below the lowest possible value")
+        raise Refused(f"{client}: the objective is below its lowest possible value")
     for tangent in (proof.at_model, proof.at_own):
         if not math.isclose(float(tangent.alpha), alpha, rel_tol=64 * unit):
             raise Refused(
-                f"{client}: the curvature in its certificate is not the curvature that all "
+                f"{client}: the curvature in the certificate is not the curvature that all "
                 "sites agreed on"
             )
         height, size = _height(tangent, flat)
         slack = ROUNDING * unit * (size + abs(value) + 2 * square)
         if height + square > value + slack:
             raise Refused(
-                f"{client}: its numbers cannot be right, because a tangent of its "
-                "objective is above the objective"
+                f"{client}: the numbers for the certificate cannot be right, because a tangent "
+                "of the objective is above the objective"
             )
         if tangent is proof.at_model and height + square < value - slack:
             raise Refused(
-                f"{client}: its numbers cannot be right, because its objective and its "
-                "tangent differ at the model"
+                f"{client}: the numbers for the certificate cannot be right, because the "
+                "objective and its tangent differ at the model"
             )
 
 
@@ -54,4 +54,4 @@ def _height(tangent: Tangent, w: np.ndarray) -> tuple[float, float]:
 
 def check_score(client: str, score: float) -> None:
     if not 0 <= score <= 1 + 1e-5:
-        raise Refused(f"{client}: its accuracy is not between 0 and 1")
+        raise Refused(f"{client}: the accuracy is not between 0 and 1")

@@ -16,8 +16,8 @@ from ._masked import PROOF, JobFolder
 
 ELSEWHERE = ("analysis", "answers", "go_on_without")  # of a plan: not what it asks of the rows
 OPTION = (
-    "If everyone at these sites agreed to reveal this, write repeat_without = true at the top of "
-    "the job file (for a table without a study: of federation.toml)."
+    "If {names} agreed to this, write repeat_without = true at the top of the job file. For a "
+    "table without a study, write it at the top of federation.toml."
 )
 
 
@@ -35,11 +35,12 @@ def check_repeat(
         if gone and _asked(job) == _asked(Job(plan.to_dict(), {}, "", "", "", (), "")):
             names = sentence_list(gone)
             told = (
-                f"study {study} has a table with the same plan and with {names}. With the sums of "
-                "both tables, the coordinator and everyone at the other sites can calculate the "
-                f"sums of {names} alone"
+                f"study {study} already made a table with the same plan, and {names} took part. "
+                f"The new table would be without {names}. From both tables, the coordinator and "
+                f"everyone at the other sites could calculate the sums of {names} alone"
             )
-            raise too_few(told, {site: refused[site] for site in gone if site in refused}, OPTION)
+            reasons = {site: refused[site] for site in gone if site in refused}
+            raise too_few(told, reasons, OPTION.format(names=names))
 
 
 def _finished(folder: FederationFolder) -> Iterator[Finished]:

@@ -82,7 +82,7 @@ def _collect(
                 verify_roster(proposed[site].signing, proposed.digest, mark)
             except (Refused, LookupError, ValueError):
                 raise DataError(
-                    f"{site} sent a signature that is not for the roster that the coordinator sent"
+                    f"the signature of {site} does not match the roster that the coordinator sent"
                 ) from None
             proposed = Roster(proposed.members, proposed.signatures | {site: mark})
             save(Disk(), path, proposed.to_json())
@@ -91,13 +91,13 @@ def _collect(
             sites = {site: refused[site] for site in left if site in refused}
             told = (
                 "no sum is possible, because not all sites signed the roster (the list of "
-                f"sites): {'; '.join(denied)}. {next_step(sites)}"
+                f"sites). Refused: {'; '.join(denied)}. {next_step(sites)}"
             )
             raise TooFewSites(told, sites)
         if unsigned(proposed) and patience.late():
             told = ", ".join(unsigned(proposed))
             late = (
-                f"the coordinator waited {spoken(patience.limit)}, and {told} did not sign the "
+                f"the coordinator waited {spoken(patience.limit)}, but {told} did not sign the "
                 "roster (the list of sites). A person at each of these sites has to approve the "
                 "list, with: feddcd federation approve SITE_DIR. Then give the same "
                 "command again"

@@ -47,8 +47,8 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     accepted = len(offers) - len(refused)
     if accepted < config.fewest:
         raise DataError(
-            f"a training needs {config.fewest} sites with data that fit together, but the number "
-            f"of such sites is {accepted}: {'; '.join(refused.values())}"
+            f"a training needs {config.fewest} sites with data that fit together, but only "
+            f"{accepted} of the sites can take part: {'; '.join(refused.values())}"
         )
     terms = Terms.make(config.name, config.spec, agreed, accepted, config.answers or "each")
     try:  # whether the settings make an algorithm, before they are written down for ever
@@ -119,8 +119,8 @@ class Coordinator:
         """After a round without a sum: a site may be mended, as long as patience lasts."""
         if time.monotonic() - since > self.config.patience:
             told = (
-                f"for {self.config.patience:g} s not enough sites answered, so no round "
-                "could be finished"
+                f"the coordinator waited {self.config.patience:g} s, but too few sites answered "
+                "to finish a round"
             )
             raise Stalled("; ".join([told, *self.rounds.refusals()]))
         time.sleep(PAUSE_S)
@@ -150,7 +150,7 @@ class Coordinator:
             if late:
                 here = ", ".join(sorted(self.nodes.here() & self.rounds.members)) or "none"
                 raise Stalled(
-                    f"the coordinator waited {self.config.patience:g} s for at least "
+                    f"the coordinator waited {self.config.patience:g} s, but needs at least "
                     f"{self.config.fewest} of the sites "
                     f"{', '.join(sorted(self.rounds.members))}; connected: {here}"
                 )

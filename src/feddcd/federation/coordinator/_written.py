@@ -49,7 +49,7 @@ def check_summary(said: dict[str, Any], own: dict[str, Any]) -> None:
         else:
             right = name in CERTIFIED
         if not right:
-            raise Refused(f"{name} in summary.json does not follow from the ledger")
+            raise Refused(f"the value of {name} in summary.json does not follow from the ledger")
 
 
 def is_close(value: Any, own: float | None) -> bool:
@@ -82,11 +82,11 @@ def _check_whole(data: bytes) -> None:
     for each in listed:
         mark, name, extra = _LOCAL.unpack_from(data, at)
         if mark != b"PK\3\4" or each.header_offset != at or each.flag_bits & 8:
-            raise BadZipFile("the file has more content than its own list says")
+            raise BadZipFile("the file has content that is not in its own list of contents")
         at += _LOCAL.size + name + extra + each.compress_size
     mark, size, place, comment = _END.unpack_from(data, max(len(data) - _END.size, 0))
     if (mark, place, place + size, comment) != (b"PK\5\6", at, len(data) - _END.size, 0):
-        raise BadZipFile("the file has more content than its own list says")
+        raise BadZipFile("the file has content that is not in its own list of contents")
 
 
 def _bytes(path: Path) -> bytes | None:

@@ -106,7 +106,7 @@ def _check_pact(
     if not sealings:
         if terms.answers == "sum" and committed_rounds(ledger, learner.like):
             raise Refused(
-                "the ledger belongs to a training in sums, but no site has signed the "
+                "the ledger belongs to a training in mode sum, but no site has signed the "
                 "job of this training"
             )
         return None
@@ -121,9 +121,9 @@ def _check_pact(
         )
     own = load_roster(folder.server) if (folder.server / ROSTER).exists() else pact.roster
     if own.digest != pact.roster.digest:
-        told = f"the six words of the ledger's roster are {pact.roster.words()}"
         raise Refused(
-            f"the ledger belongs to another roster than the roster in this folder: {told}"
+            "the roster in the ledger is not the roster in this folder. In the ledger, the "
+            f"roster words are: {pact.roster.words()}"
         )
     return pact
 
@@ -168,7 +168,9 @@ def _check_certificate(
         found["dual_residual"] = imbalance(learner, server, total["conserved"])
     for name, value in told.items():
         if not is_close(value, found.get(name)):
-            raise Refused(f"{name} in summary.json does not follow from what the sites signed")
+            raise Refused(
+                f"the value of {name} in summary.json does not follow from what the sites signed"
+            )
 
 
 @contextmanager

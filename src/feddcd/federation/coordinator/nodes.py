@@ -148,9 +148,7 @@ class Nodes:
             self._refuse(node, reason_of(self._name(key), str(reason)))
         except (CodecError, KeyError, TypeError, ValueError, ArithmeticError):
             who = self._name(key) or "a node"
-            self._refuse(
-                node, f"{who} sent a message that cannot be read as an answer to the greeting"
-            )
+            self._refuse(node, f"{who} connected, but the coordinator cannot read its first answer")
         else:
             self._refused.pop(node, None)
             self._node[welcome.offer.client] = node
@@ -231,8 +229,8 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
                 return
             names = f"connected: {', '.join(sorted(here)) or 'none'}"
             told = (
-                f"the coordinator waited {spoken(limit)} for the sites "
-                f"{', '.join(sorted(invited))}; {names}"
+                f"the coordinator waited {spoken(limit)}, but some sites did not connect: "
+                f"{', '.join(sorted(invited - here))}; {names}"
             )
             raise Stalled("; ".join([told, *nodes.refusals()]), sorted(invited - here))
         time.sleep(PAUSE_S)
@@ -240,7 +238,7 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
 
 def unanswered(patience: float, sites: Iterable[str]) -> Stalled:
     sites = list(sites)
-    told = f"the coordinator waited {spoken(patience)} for the answers of {', '.join(sites)}"
+    told = f"the coordinator waited {spoken(patience)}, but got no answer from {', '.join(sites)}"
     return Stalled(f"{told}. Give the same command again when these sites can answer", sites)
 
 

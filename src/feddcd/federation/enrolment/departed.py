@@ -87,8 +87,8 @@ def after_departure(folder: FederationFolder, gone: Sequence[str]) -> str:
     where = shlex.quote(shown(folder.path))
     again = f"feddcd federation study {where} {folder.study}"
     if len(left) < FEWEST:
-        few = f"a sum needs at least {FEWEST} sites, and the federation has {len(left)}"
-        return f"Next: {few}. Invite another site: feddcd federation invite {where} NAME"
+        few = f"A sum needs at least {FEWEST} sites, and now the federation has {len(left)}"
+        return f"{few}. Next: invite another site: feddcd federation invite {where} NAME"
     return (
         f"Next: start the study again without {names}: "
         f"{again if folder.study else 'give the same command again'}. People at the other sites "
@@ -163,12 +163,12 @@ def words_at_site(folder: Path) -> list[str]:
     then = (
         "the coordinator deleted the keys that this site sent, and does not let this site in"
         if left.rejected
-        else "the coordinator does not use its answers any more, and does not ask it any more"
+        else "the coordinator asks this site nothing more, and does not use its answers any more"
     )
     return [
         f"{left.words()} at {load_address(folder)} ({when(left.time)}): {then}",
-        "you have to decide nothing. If you did not expect this message, call the person at the "
-        f"coordinator. {back}",
+        "you do not have to decide anything. If you did not expect this message, call the person "
+        f"at the coordinator. {back}",
     ]
 
 

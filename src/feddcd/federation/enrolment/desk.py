@@ -125,11 +125,12 @@ class Desk:
         own = fingerprint((self.folder.server / "ca.crt").read_text())
         if claim.authority != own:
             raise Refused(
-                "the invitation is from another authority than the authority of this coordinator"
+                "another coordinator made the invitation, or this coordinator has a new TLS "
+                f"authority; {ASK}"
             )
         if claim.invitation != record.digest:
             raise Refused(
-                "the invitation was changed on its way, or the coordinator made a newer invitation"
+                f"the invitation was changed on its way, or the coordinator made a newer one; {ASK}"
             )
         told = {"site": record.site, "codebook": _codebook(self.folder)}
         if claim.ask == "look":

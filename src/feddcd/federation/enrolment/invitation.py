@@ -94,7 +94,9 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
              "token": str, "certificate": str, "check": str}  # fmt: skip
     for name, kind in kinds.items():
         if type(values.get(name)) is not kind:
-            raise SpecError(f"{path}: the invitation is not complete, because {name} is missing")
+            raise SpecError(
+                f"{path}: the invitation is not complete, because the entry {name} is missing"
+            )
     try:
         pem = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(_pem(values["certificate"])))
         given = [values[name] for name in ("federation", "site", "address", "expires")]
@@ -104,8 +106,8 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
         raise SpecError(f"{path}: the certificate in the invitation cannot be read") from None
     if not same:
         raise SpecError(
-            f"{path}: the certificate in the invitation is not from the authority that the "
-            "invitation names; ask the coordinator for a new invitation"
+            f"{path}: the certificate in the invitation does not match the fingerprint in the "
+            "invitation; ask the coordinator for a new invitation"
         )
     if found._check != values["check"] or set(values) != {"invitation", *kinds}:
         raise SpecError(

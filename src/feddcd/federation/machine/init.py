@@ -17,9 +17,9 @@ from ..site.template import comment, loose_text, template
 from . import keys
 
 _CONFIG = comment(
-    "This file says what the federation computes, and its address and port. In the documentation "
-    "of feddcd, the page on running a federation explains every setting. Settings of a training "
-    "(algorithm, model, rounds, l2) have no effect on tables."
+    "This file has the settings of the federation: what it computes, its address and its port. In "
+    "the documentation of feddcd, the page on running a federation explains every setting. The "
+    "settings of a training (algorithm, model, rounds, l2) have no effect on tables."
 )
 OTHER = "To make another federation, choose another folder"
 _SITE = comment(

@@ -41,7 +41,9 @@ class Authority(NamedTuple):
     def load(cls, folder: Path) -> "Authority":
         key = serialization.load_pem_private_key((folder / "ca.key").read_bytes(), None)
         if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise SpecError(f"{folder / 'ca.key'} is not the key of an authority that feddcd made")
+            raise SpecError(
+                f"{folder / 'ca.key'} is not a key that feddcd made for TLS certificates"
+            )
         return cls(key, x509.load_pem_x509_certificate((folder / "ca.crt").read_bytes()))
 
     def save(self, folder: Path) -> None:

@@ -67,7 +67,8 @@ class Ahead(NamedTuple):
     since: str
 
     def words(self) -> str:
-        how = f"runs since {self.since}" if self.runs and self.since else "was asked for before"
+        runs = f"has been running since {self.since}"
+        how = runs if self.runs and self.since else "was asked for earlier"
         return f"waits behind study {self.study}, which {how}"
 
 
@@ -95,7 +96,7 @@ def cancel(folder: FederationFolder, name: str, served: bool) -> FederationFolde
         raise SpecError(f"there is no study {name!r}; the studies are: {names}")
     state = state_of(study)["state"]
     if state not in OPEN:
-        raise SpecError(f"study {name} has ended already ({state}), so nothing is cancelled")
+        raise SpecError(f"study {name} has already ended ({state}), so it cannot be cancelled")
     study.save(study.results / CANCELLED, {"time": round(time.time(), 3)})
     if state == "wanted" or not served:
         end_cancelled(study)
