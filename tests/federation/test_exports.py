@@ -70,7 +70,7 @@ def test_a_changed_file_waits_for_a_person_once(place):
     [id] = waiting(place.folder)
     told = "\n".join(words_of(place.folder, id))
     changed = "new rows: 60, removed rows: 0, rows as before: 200"
-    assert f"the data file changed after the last job ({changed}" in told
+    assert f"the data file changed after the last job: {changed}" in told
     assert "new columns: 'exported'" in told
     approve(place.folder, id)
     assert not isinstance(says(place, latency=0.2), str)

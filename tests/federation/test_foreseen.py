@@ -21,7 +21,7 @@ from feddcd.federation.wire import read_refusal, unpack_message
 from site_world import asked
 
 REMEDY = (
-    "a new plan can join rare levels or leave the column out. A model can use the logarithm of a "
+    "A new plan can join rare levels or leave the column out. A model can use the logarithm of a "
     "skewed column"
 )
 
@@ -59,18 +59,18 @@ def test_a_job_that_a_few_rows_would_dominate_is_foreseen(tmp_path):
     site = place(tmp_path / "north")
     assert "waits for approval" in said(site, "y ~ age + crp")
     told = words(site)
-    assert "NOTE: with the rows of this site alone, the rules would refuse question 1" in told
+    assert "NOTE: feddcd tried this job with the rows of this site alone. The rules would" in told
     assert told.splitlines()[-1].startswith("  NOTE: "), "just before the decision"
     assert (
-        "rule dominance: in a sum of squares of a column, 4 rows give too large a part "
-        "of the sum for 'crp'"
+        "question 1, and the job would end. The reason is the rule dominance: 4 rows give too "
+        "large a part of a sum of squares of a column, for the column 'crp'"
     ) in told
     assert REMEDY in told
     approve(site.folder, *waiting(site.folder))
     assert said(site, "y ~ age + crp") == f"north: {REFUSED}"  # others hear no more
     line = last_line(site)
     assert line["rule"] == "dominance"
-    assert "too large a part of the sum for 'crp' (max_share = 0.5); " + REMEDY in line["why"]
+    assert "of a column, for the column 'crp' (max_share = 0.5). " + REMEDY in line["why"]
 
 
 @pytest.mark.parametrize("formula", ["y ~ age + log(crp)", "event ~ age + bmi"])
@@ -109,8 +109,8 @@ def test_a_rare_column_is_named_with_what_helps(tmp_path):
     assert "waits for approval" in said(site, "y ~ age + rare")
     told = words(site)
     assert (
-        "NOTE: even if you approve, the rules of this site refuse this (rule support: "
-        "in the column rare"
+        "NOTE: even if you approve, the rules of this site refuse this. The reason is the rule "
+        "support: in the column rare, fewer"
     ) in told
     assert REMEDY in told
     assert "but the rules of this site refuse a job that you approved" in agreed(site)

@@ -81,7 +81,7 @@ def test_three_answers_about_five_columns_tell_how_many_patients_have_each_combi
     assert min(x for x in true if x) < 5
     number, rule, others, story = refusal(own, questions())
     assert (number, rule, others) == (0, "cells", REFUSED)
-    assert "together would reveal a combination of values that fewer than 5 rows" in story
+    assert "together would reveal that fewer than 5 rows have a certain combination" in story
     assert refusal(own, questions(), Policy(min_support=0)) is None
     assert refusal(own, questions(), hidden=True) is None
 
@@ -168,10 +168,10 @@ def test_the_person_is_told_before_and_others_are_not(tmp_path):
     said = wire.read_refusal(wire.unpack_message(site.answer(request, place))).reason
     assert "waits for approval" in said
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
-    assert "the rules would refuse question 1" in told
+    assert "The rules would refuse question 1" in told
     assert (
-        "in columns with few values, all answers of this job together would reveal a combination "
-        "of values that fewer than 5 rows have"
+        "the answers of this job together would reveal that fewer than 5 rows have a certain "
+        "combination of values"
     ) in told
 
 

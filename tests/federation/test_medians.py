@@ -40,7 +40,7 @@ def test_a_refusal_names_the_column_and_the_way_out():
     analysis, rows = rows_of(skewed(), PLAN)
     with pytest.raises(Ruled) as refusal:
         check_columns(analysis.columns_of(rows), {}, rows.n, Policy(), "sum", PLAN)
-    assert "in the column crp fewer than 5 rows are far away" in refusal.value.story
+    assert "in the column crp, fewer than 5 rows are far from" in refusal.value.story
     assert "feddcd describe ... --median crp" in refusal.value.story
     assert refusal.value.story.endswith("change max_share in policy.toml")
     own = SimpleNamespace(
@@ -49,13 +49,14 @@ def test_a_refusal_names_the_column_and_the_way_out():
     )
     with pytest.raises(Ruled) as later:  # the column is known here
         check_answer(Policy(), rows, own, None)  # pyright: ignore
-    assert '--median crp (or median = ["crp"] under' in later.value.story
+    line = '--median crp. In a job file, the line under [describe] is: median = ["crp"]'
+    assert line in later.value.story
     assert "(max_share = 0.5)" in later.value.story
     analysis, rows = rows_of(skewed(200.0), PLAN)
     with pytest.raises(Ruled) as refusal:  # one row is not half of the sum, but far
         check_columns(analysis.columns_of(rows), {}, rows.n, Policy(max_share=0.9), "sum", PLAN)
     assert refusal.value.rule == "combinations"
-    assert "its value of crp is far away from other values" in refusal.value.story
+    assert "In the column crp, this row is far from the others" in refusal.value.story
     assert "--median crp" in refusal.value.story
     analysis, rows = rows_of(skewed(), MEDIAN)
     assert list(analysis.columns_of(rows)) == ["age", "bmi"]

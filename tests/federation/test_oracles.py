@@ -140,7 +140,7 @@ def test_a_person_reads_of_levels_what_the_rules_found(sites):
             "a value is missing if the field is empty or has one of these words: 'NA'"
             in site.words()
         )
-    assert "the rules of this site refuse this (rule values: " in there.words()
+    assert "the rules of this site refuse this. The reason is the rule values: " in there.words()
     assert "'HIV'" in there.words()
     assert "refuse this" not in not_there.words()
     assert "this site would send these levels of 'dx': 'flu', 'copd'" in not_there.words()
@@ -226,7 +226,7 @@ def test_a_plan_chooses_no_range_and_no_missing_values(name, entry, sites):
     for say in (Site.columns, Site.job):
         assert say(there, asked) == say(not_there, asked)
     assert (
-        "this site has no own codebook, so the codebook of the plan must not set"
+        "but only a codebook of this site may set this, and there is none. A person"
         in there.columns(asked)
     )
     loose = Site(there.folder / "loose", True, policy={"constants": "any", "answers": "each"})
@@ -256,7 +256,7 @@ def test_a_job_waits_whatever_the_rules_find(name, approval, sites):
     for _ in range(2):
         said = there.job(JOBS[name])
         assert said == not_there.job(JOBS[name]) == f"north: {waits('this job')}"
-    assert "NOTE: even if you approve, the rules of this site refuse this " in there.words()
+    assert "NOTE: even if you approve, the rules of this site refuse this. " in there.words()
     assert not any("refused" in line for line in there.log())
 
 

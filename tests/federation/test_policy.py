@@ -78,6 +78,7 @@ ALLOWED = [
     {"sites": 3},
 ]
 FEW_CLASS = "a class with fewer than 10 rows (min_per_class = 10)"
+ONE_CLASS = "rows of only one class (min_per_class = 10)"
 FEW_LEVEL = "with a level of fewer than 10 rows (min_per_level = 10)"
 FEW_ROWS = "7 parameters from fewer than 100 rows (max_parameters_per_row = 0.07)"
 REFUSED = [  # rule, change, what is told
@@ -87,7 +88,11 @@ REFUSED = [  # rule, change, what is told
         {"kind": "columns", "columns": ("age", "zip")},
         "a column (columns in policy.toml)",
     ),
-    ("columns", {"columns": ()}, "data without names of columns (columns in policy.toml)"),
+    (
+        "columns",
+        {"columns": ()},
+        "data without names of columns, because it lists columns (columns in policy.toml)",
+    ),
     (
         "kinds",
         {"kind": "hessian"},
@@ -101,7 +106,7 @@ REFUSED = [  # rule, change, what is told
     ("training", {"trains": True}, "trainings (training = false in policy.toml)"),
     ("min_rows", {"rows": 49, "parameters": 3}, "fewer than 50 rows (min_rows = 50)"),
     ("min_per_class", {"classes": {"ill": 9, "well": 91}}, FEW_CLASS),
-    ("min_per_class", {"classes": {"ill": 100, "well": 0}}, FEW_CLASS),
+    ("min_per_class", {"classes": {"ill": 100, "well": 0}}, ONE_CLASS),
     ("min_per_level", {"levels": {"town": {"x": 9, "y": 91}}}, f"the column 'town' {FEW_LEVEL}"),
     ("min_per_level", {"kind": "columns", "levels": {"x": {"y": 1}}}, f"a column {FEW_LEVEL}"),
     ("max_parameters_per_row", {"parameters": 7, "rows": 99}, FEW_ROWS),
@@ -611,6 +616,7 @@ def test_refusals_do_not_tell_counts_or_values(rows, parameters, a, b):
         None,
         "fewer than 50 rows (min_rows = 50)",
         "a class with fewer than 10 rows (min_per_class = 10)",
+        "rows of only one class (min_per_class = 10)",
         "the column 'sex' with a level of fewer than 10 rows (min_per_level = 10)",
         f"{parameters} parameters from fewer than {least} rows (max_parameters_per_row = 0.07)",
     }

@@ -222,13 +222,14 @@ def test_the_person_who_decides_reads_what_is_rare_and_what_helps(tmp_path):
     assert "waits for approval" in reason
     assert rare_notes(own)["age"] == [
         "rare values: in the column 'age', 8 values occur in fewer than 5 rows.",
-        "The risk: a coordinator that controls one of the sites can invent rows there, and with "
-        "several jobs on 'age' find out that one patient has a rare value.",
+        "The risk: a coordinator that controls one of the sites can invent rows there. With "
+        "several jobs on 'age', such a coordinator can find out that one patient has a rare value.",
         "You can approve without a cap if you trust the coordinator and all sites of this job.",
         "A cap that protects these rows: cap = [60, 85] and step = 5 under [columns.age] in "
-        "codebook.toml. If another site reads another proposal, all sites agree on one: the "
-        "narrowest cap and the widest step. The cost: 32 values of 400 beyond the cap become 60 or "
-        "85, 6 of 32 different values are left, and the column keeps 95 % of its variation.",
+        "codebook.toml. All sites must use the same cap and step: if feddcd proposes others at "
+        "another site, take the narrowest cap and the widest step. The cost: of 400 values, the "
+        "cap changes 32 to 60 or 85. Of 32 different values, 6 are left. The column keeps 95 % of "
+        "its variation.",
         "The page 'The rules of a site' explains this note (rule 21).",
     ]
     assert "crp" not in rare_notes(own)
@@ -242,7 +243,7 @@ def test_of_counts_one_job_is_enough(tmp_path):
     said(own, "visits ~ crp", "poisson")
     first, risk, _, remedy, _ = rare_notes(own)["visits"]
     assert first.endswith("'visits', 1 value occurs in fewer than 5 rows.")
-    assert "read the sums of this job, and can calculate from them how many rows have each" in risk
+    assert "of this job. From these sums, they can calculate how many rows have each" in risk
     assert "cap = [0, 5] under [columns.visits]" in remedy  # also with k rows of each outcome
 
 
@@ -370,7 +371,8 @@ def test_a_plan_brings_no_cap_to_a_site_without_a_codebook(tmp_path):
     own = place(tmp_path / "north", approve="none")
     entry = {"columns": {"age": {"type": "integer", "cap": [60, 61]}, "dead": {"type": "integer"}}}
     reason = said(own, "dead ~ age", codebook=entry)
-    assert "the codebook of the plan must not set cap, as it does for the column 'age'" in reason
+    told = "the codebook of the plan sets cap for the column 'age', but only a codebook of this"
+    assert told in reason
     write_book(own.folder, age={"cap": [60, 62]})
     reason = said(own, "dead ~ age", codebook=entry)
     assert "the codebook of the plan and the codebook of this site describe it diff" in reason

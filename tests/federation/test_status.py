@@ -1170,7 +1170,7 @@ def test_who_waits_behind_another_study_reads_it(folder, monkeypatch):
     monkeypatch.setattr(status, "hang_of", lambda folder: None)
     row = next(line for line in lines_of(status_of(home.path)) if line.startswith("study second"))
     assert "waits behind study first, which has been running since 20" in row
-    assert row.endswith("; the sites of study first have until 2255-03-14 16:00 UTC")
+    assert row.endswith("; the sites of study first can answer until 2255-03-14 16:00 UTC")
     lines = _studies.behind(second)
     assert lines[0].endswith("Studies run one after the other")
     command = lines[2].partition("without a result: ")[2]

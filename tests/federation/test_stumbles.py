@@ -156,8 +156,8 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
     job = {"event": "job", "job": "ab", "sites": ["east", "south", "west"], "without": ["north"]}
     _tables.show_event(job)
     assert said == [
-        "north refused. The job without north is a new job, with the rows of east, south and west; "
-        "whoever approves jobs there has to approve it again"
+        "north refused. The job without north is a new job, with the rows of east, south and west. "
+        "If people there have to approve jobs, they have to approve the new job, too"
     ]
     _tables.show_event(job | {"without": []})
     assert len(said) == 1
@@ -175,7 +175,7 @@ def test_the_log_is_written_for_who_answers_for_the_data():
     """No word of a method, no name of a rule alone, and `LEFT` where an answer left."""
     out = Outgoing("parts", "describe", ("age", "crp"), 298, 23, {}, {}, 3, {})
     sums = "sums of columns, and counts of rows in ranges of values"
-    line = f"{sums} (columns: age and crp), from 298 rows, for a result over 3 sites"
+    line = f"{sums} (columns: age and crp; rows: 298; sites in the result: 3)"
     assert told(record(out, b"")) == f"LEFT     {line}"
     first = record(out._replace(kind="moments", arrays={"support": np.ones(1)}), b"")
     assert told(first).startswith("LEFT     the number of rows, how many rows are left out, and ")
@@ -184,7 +184,8 @@ def test_the_log_is_written_for_who_answers_for_the_data():
         "REFUSED  a question, by the rule dominance: few rows give most of a sum. This reason "
         "stays at this site."
     )
-    assert told({"approved": "ab" * 16}) == "APPROVED a person at this site approved abababab"
+    line = "APPROVED a person at this site approved the request abababab"
+    assert told({"approved": "ab" * 16}) == line
     waits = {"waits": "ab" * 16, "what": "this job"}
     assert told(waits) == "WAITS    this job waits for a person at this site (abababab)"
 
@@ -454,7 +455,8 @@ def test_a_dominated_column_is_named():
     rows = SiteRows(None, None, 40, names=("age", "crp"))
     with pytest.raises(Ruled) as refusal:
         check_answer(Policy(min_support=5), rows, analysis, question)  # pyright: ignore
-    assert "4 rows give too large a part of the sum for 'crp'" in refusal.value.story
+    told = "4 rows give too large a part of a sum of squares of a column, for the column 'crp'"
+    assert told in refusal.value.story
     assert "logarithm" in refusal.value.story
 
 

@@ -103,9 +103,8 @@ def test_the_list_of_a_job_names_every_block_and_says_that_the_log_has_digests()
     assert "  in 1 answer, 1 number: the number of rows" in lines
     assert len(lines) == 1 + 3 + 4 + 1
     assert "digests of these numbers, and not the numbers" in lines[-1]
-    assert ", with counts of rows by prediction and by residual, and more (359 numbers; " in told(
-        two[0]
-    )
+    more = "; also counts of rows by prediction and by residual, and other numbers (numbers: 359; "
+    assert more in told(two[0])
     first = entry(g=[3], H=[6], bins=[3, 0], residuals=[0])
     assert "by prediction" not in told(first), "the first answer has none"
     assert block_lines([{"waits": "ab"}]) == []
@@ -157,7 +156,7 @@ def test_the_budget_has_its_limit(tmp_path):
         most_rows = lambda self: 180
 
     line = budget_lines(Policy(), Held())[-1]  # pyright: ignore
-    assert line.startswith("numbers that all jobs released: 44 of 540 (180 rows times 3 columns; ")
+    assert line.startswith("numbers that all jobs released: 44 of 540 (180 rows times 3 columns). ")
     line = budget_lines(Policy(max_numbers_per_value=float("inf")), Held())[-1]  # pyright: ignore
     assert line.endswith("44, and there is no limit")
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from .._errors import SpecError
 from .._files import Disk
-from .._text import printable, sentence_list, spoken
+from .._text import printable, spoken
 from ._next_step import OWN, UNREADABLE, UNSERVED, next_step
 from ._next_step import UNSURE as UNSURE
 from ._next_step import waits_in_words as waits_in_words
@@ -71,7 +71,7 @@ def _put_behind(
     if (ahead := ahead_of(folder.of_study(study["study"]))) is not None:
         first = next(each for each in studies if each["study"] == ahead.study)
         until = first["waits"].get("until")
-        told = f"; the sites of study {ahead.study} have until {until}" if until else ""
+        told = f"; the sites of study {ahead.study} can answer until {until}" if until else ""
         study["stands"] = f"{ahead.words()}{told}"
 
 
@@ -193,11 +193,10 @@ def studies_of_job(folder: FederationFolder, name: str) -> list[dict[str, Any]]:
     found = [s for s in found if wanted in ("", s["study"])]
     if len({s["job"] for s in found}) != 1:
         known = ", ".join(f"{s['study']}/{s['job']}" for s in made if s["job"]) or "none"
-        study = "" if wanted else "no study has this name, and "
-        raise SpecError(
-            f"{study}no job of this folder, or more than one job, begins with {name!r}; the jobs "
-            f"are: {known}"
-        )
+        none = f"no job of this folder begins with {name!r}"
+        none = none if wanted else f"{none}, and no study has this name"
+        several = f"several jobs of this folder begin with {name!r}; give more letters of the id"
+        raise SpecError(f"{several if found else none}. The jobs are: {known}")
     return found
 
 
@@ -207,7 +206,7 @@ def path_of_job(path: Path, name: str) -> Path:
         return path
     found = studies_of_job(FederationFolder(path), name)
     if len(found) > 1:
-        names = sentence_list([f"{s['study']}/{s['job']}" for s in found])
-        raise SpecError(f"several studies have the job {found[0]['job']}; give one of {names}")
+        names = " or ".join(f"{s['study']}/{s['job']}" for s in found)
+        raise SpecError(f"several studies have the job {found[0]['job']}; write {names}")
     study = FederationFolder(path).of_study(found[0]["study"])
     return path if found[0]["study"] == OWN else study.results

@@ -81,7 +81,8 @@ def verify_proof(proof: JobProof) -> Verified:
         raise Refused(f"exchange {follow.number}: {reason}") from None
     except (FeddcdError, ArithmeticError) as error:
         raise Refused(
-            f"exchange {follow.number}: no next question follows from these sums: {error}"
+            f"exchange {follow.number}: feddcd cannot compute the next question from the sums: "
+            f"{error}"
         ) from None
     if follow.result is None:
         raise Refused("the proof ends before the end of the job")
@@ -112,7 +113,7 @@ def check_files(found: Verified, there: Path) -> list[str]:
             if not written.is_file() or not same(written, path):
                 if path.name in PRINTED and found.proof.job.version != version("feddcd"):
                     continue
-                told = "it was changed"
+                told = "somebody changed the file"
                 raise Refused(f"{path.name} does not follow from the proof: {told}")
             compared.append(path.name)
     return compared
@@ -126,8 +127,9 @@ def not_compared(table: Path, compared: list[str]) -> list[str]:
 def in_other_words(found: Verified, others: list[str]) -> str:
     """Of files that were not compared: that another version wrote them, or nothing."""
     names = [name for name in others if name in PRINTED]
-    told = f"feddcd {printable(found.proof.job.version)} has other words than this version"
-    return f"CAREFUL: {told}, so feddcd did not compare: {', '.join(names)}" if names else ""
+    told = f"feddcd {printable(found.proof.job.version)} made this proof. It writes some texts in"
+    told = f"CAREFUL: {told} other words than this version, so feddcd did not compare"
+    return f"{told}: {', '.join(names)}" if names else ""
 
 
 EARLIER = "  at least 0", " none or few"  # words of version 0.2.0, and those of today
@@ -269,5 +271,5 @@ def check_own(found: Verified, client: str, entries: Iterable[Mapping[str, Any]]
 def check_roster(found: Verified, roster: Roster) -> None:
     """The proof is of the sites that this folder knows, with the keys that it knows."""
     if found.proof.roster.digest != roster.digest:
-        told = f"the six words of the proof's roster are {found.proof.roster.words()}"
-        raise Refused(f"the proof belongs to another roster than the roster in this folder: {told}")
+        told = f"The six words of the proof's roster are: {found.proof.roster.words()}"
+        raise Refused(f"the roster in the proof is not the roster in this folder. {told}")

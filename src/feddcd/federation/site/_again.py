@@ -34,10 +34,10 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
         if wrong.size:
             where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
             told = (
-                f"{k - 1} rows alone give nearly all of the difference to an earlier answer: "
+                f"compared with an earlier answer, {k - 1} rows alone give nearly all of "
                 f"{what}{where}"
             )
-            raise Ruled("changes", f"{told}; {REMEDY}")
+            raise Ruled("changes", f"{told}. {REMEDY}")
 
 
 def check_joint(
@@ -59,10 +59,10 @@ def check_joint(
             return check_joint(policy, rows, question, hidden, free)
         whose = "this job and earlier jobs" if earlier else "this job"
         what = (
-            f"in columns with few values, all answers of {whose} together would reveal a "
-            f"combination of values that fewer than {k} rows have"
+            f"the answers of {whose} together would reveal that fewer than {k} rows have a "
+            "certain combination of values"
         )
-        raise Ruled("cells", f"{what}; {REMEDY}")
+        raise Ruled("cells", f"{what}. {REMEDY}")
 
 
 def once(

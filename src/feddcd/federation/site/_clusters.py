@@ -40,9 +40,12 @@ def check_clusters(
     own = alone if rows.cluster is None else rows.cluster
     for other in [alone, *_earlier(facts, id, memory)]:
         if 0 < (few := _apart(own, other)) < least:
-            some = plural(few, "row")
-            told = f"the clusters of this job and of another job differ in only {some}"
-            raise Ruled("clusters", f"{told}; only 0 rows or at least {least} rows are allowed")
+            told = (
+                f"the clusters of this job differ in only {plural(few, 'row')} from the clusters "
+                "of another job, or from a job without clusters. They must be the same, or differ "
+                f"in at least {least} rows"
+            )
+            raise Ruled("clusters", told)
 
 
 def _earlier(facts: Any, id: str | None, memory: Memory) -> list[np.ndarray]:

@@ -17,14 +17,14 @@ RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
 LEVEL = re.compile(r"(?:C\()?(?P<column>[^\[\]()]+)\)?\[(?:T\.)?(?P<level>[^\[\]]+)\]$")
 REMEDY = (
-    "a new plan can join rare levels or leave the column out. A model can use the logarithm of a "
+    "A new plan can join rare levels or leave the column out. A model can use the logarithm of a "
     "skewed column. The page docs/rules.md explains which policy would allow this job"
 )
 
 DESCRIBED = (
-    "the analyst can leave out the mean and SD of this column and keep its median, quartiles and "
-    'counts. The command is: feddcd describe ... --median {0} (or median = ["{0}"] under '
-    "[describe] in the job file)"
+    "The analyst can leave out the mean and SD of this column, and keep its median, quartiles and "
+    "counts. The command is: feddcd describe ... --median {0}. In a job file, the line under "
+    '[describe] is: median = ["{0}"]'
 )
 SHARE = ". A person at this site can also change max_share in policy.toml"
 
@@ -42,8 +42,8 @@ def entry_of(names: Sequence[str] | None, question: Any, entries: int, at: int) 
     each, rest = divmod(entries, len(names))
     mixed = getattr(question, "basis", np.zeros(0)).size  # combinations of columns
     if rest or not each or mixed:
-        return f" of the number {at + 1}"
-    return f" of the sum for {names[at // each]!r}"
+        return f" (its number {at + 1})"
+    return f", for the column {names[at // each]!r}"
 
 
 def unsupported(column: np.ndarray, k: int) -> bool:
@@ -170,7 +170,7 @@ def nearly_alike(
     columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], k: int
 ) -> Iterator[tuple[str, str]]:
     """Pairs of columns that are the same, up to scale and shift, but for fewer than k rows: the
-    difference of their sums would speak of these rows alone."""
+    difference of their sums would speak of these rows alone. No names: too many to compare."""
     own, rest = _standard(columns), _standard(others)
     names, every = list(own), [*own, *rest]
     if not names:
@@ -179,7 +179,7 @@ def nearly_alike(
     B = np.stack([*own.values(), *rest.values()])
     common = (A @ B.T / A.shape[1]) ** 2
     if np.count_nonzero(common >= RELATED) > MOST_PAIRS + len(names):
-        yield "(too many columns to compare)", "(other columns)"
+        yield "", ""
         return
     for i, name in enumerate(names):
         for j in np.flatnonzero(common[i] >= RELATED):
@@ -236,21 +236,24 @@ def singled_out(
     n, p = Q.shape
     most = most if mode == "sum" else min(most, HALF)
     if (mode != "sum" and 4 * p > n) or (most <= HALF and 2 * p >= n):
-        told = f"this job and earlier jobs have {p} columns together"
-        return f"{told}, which is too many for {n} rows", ""
+        told = f"this job and earlier jobs together have {p} columns"
+        return f"{told}. This is too many for {n} rows", ""
     if most >= 1:
         return "", ""
     leverage = np.sum(Q**2, 1)
     highest = float(leverage.max())
     if highest > most - 1e-9:
         column = _farthest({**columns, **others}, int(leverage.argmax()))
-        told = f"one row has a leverage of {highest:.2f} in the columns of all jobs together"
-        far = f"; its value of {column} is far away from other values" if column else ""
+        told = (
+            f"in the columns of all jobs together, one row has a leverage of {highest:.2f}. The "
+            f"leverage must be below {most:g}"
+        )
+        far = f". In the column {column}, this row is far from the others" if column else ""
         return told + far, column
     if (share := held_by_few(Q, k)) > max(FEW, most):
         told = (
-            f"in one combination of the columns of all jobs, only {k - 1} rows make {share:.2f} of "
-            "the sum of squares"
+            f"the columns of all jobs have a combination in which only {k - 1} rows give "
+            f"{share:.2f} of the sum of squares. At most {max(FEW, most):g} of it is allowed"
         )
         return told, ""
     return "", ""

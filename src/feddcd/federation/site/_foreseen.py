@@ -84,8 +84,10 @@ def _tried(
         if (asked := replay.expected) is None or replay.begun > 1:
             break
         if why := _refused(policy, rows, analysis, asked, facts, before, earlier):
-            told = f"with the rows of this site alone, the rules would refuse question {number}"
-            return f"{told}, and the job would end ({why})"
+            return (
+                "feddcd tried this job with the rows of this site alone. The rules would refuse "
+                f"question {number}, and the job would end. The reason is the {why}"
+            )
         before.append(asked)
         replay.step(analysis.answer(rows._replace(least=0, alone=False), asked))
     return ""

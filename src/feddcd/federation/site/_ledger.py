@@ -54,5 +54,5 @@ def _numbers(policy: Policy, memory: Memory) -> str:
     of = f"{plural(rows, 'row')} times {plural(columns, 'column')}"
     if policy.max_numbers_per_value != 1:
         of = f"{of} times {policy.max_numbers_per_value:g}"
-    told = "rule 15 counts no bounds, no measures of fit and no counts by prediction or residual"
-    return f"{memory.told()} of {most:.0f} ({of}; {told})" if rows else f"{memory.told()}"
+    told = "Bounds, measures of fit and counts by prediction or residual do not count (rule 15)"
+    return f"{memory.told()} of {most:.0f} ({of}). {told}" if rows else f"{memory.told()}"

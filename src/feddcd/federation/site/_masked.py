@@ -79,7 +79,7 @@ def _member(place: Any) -> MaskingSite:
     except FolderError as error:
         raise Refused("this site cannot use its keys or its roster (the list of sites)") from error
     if roster.own(keys).name != place.client:
-        raise Refused("the roster of this site has another name for the keys of this site")
+        raise Refused("in the list of sites here, the keys of this site have another name")
     return MaskingSite(place.client, keys, roster)
 
 
@@ -97,7 +97,7 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
         founded = FoundedJob(job, nonce, _frozen(rules), rules.study)
         file.found(founded, secret)
     elif founded.job != job:
-        raise Refused("another job of this site has the same id")
+        raise Refused("this site knows another job with the same id")
     elif file.answered:
         raise Refused("this job has begun already and cannot begin again")
     nonce, signature = founded.nonce
@@ -143,7 +143,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
             file.note(number, name=job.digest.hex(), again=again, study=rules.study)
             return _reply(me, number, held)
     if _frozen(rules) != founded.frozen:
-        told = "the data, the codebook, the policy or the feddcd of this site changed"
+        told = "the data, the codebook, the policy or the feddcd version of this site changed"
         raise Refused(f"{told} after the job began; start a new job")
     follow = _follow(job, me, identity, file, number, last)
     asked = follow.read(question)
@@ -258,7 +258,9 @@ def _follow(
     except Refused:
         raise
     except (FeddcdError, ArithmeticError) as error:
-        raise Refused(f"no next question can be computed from these sums: {error}") from None
+        raise Refused(
+            f"this site cannot compute the next question from the sums: {error}"
+        ) from None
     return follow
 
 
@@ -272,7 +274,7 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
         file.end()
         raise Ruled(
             "rest",
-            f"somebody changed the sums: the parts of the other sites would be {why}",
+            f"somebody changed the sums: without the part of this site, they have {why}",
         )
 
 

@@ -193,7 +193,8 @@ def _read_terms(job: Job, place: SitePlace) -> Terms:
     check_method(terms, place.client)
     if terms.answers != "sum" or terms.clients != len(job.cohort):
         raise Refused(
-            f"{place.client}: the settings are not for a training in sums over these sites"
+            f"{place.client}: the settings must be for sums over the {len(job.cohort)} sites of "
+            "the job"
         )
     return terms
 
@@ -216,9 +217,13 @@ def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, 
     if not isinstance(said, dict) or not sound or set(said) != set(job.cohort):
         raise Refused(f"{client}: the job does not have the number of rows of each site")
     if said[client] != rows:
-        raise Refused(f"{client}: this site has another number of rows than the job says")
+        raise Refused(
+            f"{client}: the job has another number of rows for this site than its data file"
+        )
     if type(job.agreement.get("rounds")) is not int or job.agreement.get("tau") != terms.tau:
-        raise Refused(f"{client}: the rounds or tau of the job differ from its settings")
+        raise Refused(
+            f"{client}: the job has no number of rounds, or its tau is not the tau of its settings"
+        )
     return said
 
 
@@ -229,7 +234,7 @@ def _check_weights(job: Job, terms: Terms, learner: Learner, rows: dict[str, int
         said = given.get(name) if isinstance(given, dict) else None
         if type(said) is not float or not math.isclose(said, own, rel_tol=1e-6):
             raise Refused(
-                f"the weight of {name} in the job does not follow from its number of rows"
+                f"the weight of the site {name} in the job does not fit its number of rows"
             )
 
 
@@ -253,7 +258,7 @@ def _sites(job: Job) -> tuple[str, ...]:
 
 def _words(job: Job) -> list[str]:
     return [
-        "  the coordinator can read only sums over sites, and nobody chooses the sites of a round",
+        "  the coordinator can read only sums over sites; nobody can choose the sites of a round",
         f"  rounds: at most {job.agreement['rounds']}",
         f"  who takes part: {', '.join(map(repr, job.cohort))}",
         f"  job: {job.digest.hex()}",

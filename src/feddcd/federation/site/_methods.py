@@ -6,7 +6,7 @@ from ..._errors import MissingExtra
 
 TABLES = {
     "newton": "moments: a gradient and a Hessian of the rows, at every point of the job",
-    "describe": "counts, means and parts: sums, and numbers of rows by level, group and range",
+    "describe": "counts, means and parts: sums, and numbers of rows by level, group or range",
 }
 REVEALS = {
     "columns": "names of columns, classes and category levels",
@@ -14,10 +14,10 @@ REVEALS = {
     "bins": "numbers of rows by prediction; a bin with one row can reveal that row",
     "moments": "a gradient and a Hessian; they reveal more than a gradient alone (see hessian)",
     "hessian": "sums of products of columns: variances, correlations, counts of pairs of levels",
-    "counts": "numbers of rows by level and group, of missing values; a count of 1 reveals a row",
+    "counts": "numbers of rows by level and group, and with missing values; 1 reveals a row",
     "means": "sums and sums of squares of a column, by group",
-    "parts": "numbers of rows in ranges; ranges with enough rows are divided again",
-    "values": "numbers of rows in ranges, also in ranges of one value; they reveal values of rows",
+    "parts": "numbers of rows in ranges of a column; a range with enough rows is divided again",
+    "values": "numbers of rows in ranges and with single values; they reveal values of rows",
     "model": "a model of this site alone; with fewer rows than parameters it can reveal rows",
 }
 

@@ -43,7 +43,7 @@ def _columns(policy: "Policy", outgoing: Outgoing) -> str:
     if policy.columns is None:
         return ""
     if not outgoing.columns:
-        return "data without names of columns (columns in policy.toml)"
+        return "data without names of columns, because it lists columns (columns in policy.toml)"
     other = [name for name in outgoing.columns if name not in policy.columns]
     return f"{_column(outgoing, *other)} (columns in policy.toml)" if other else ""
 
@@ -56,7 +56,7 @@ def _column(outgoing: Outgoing, *names: str) -> str:
 
 def _kinds(policy: "Policy", outgoing: Outgoing) -> str:
     if policy.kinds is None and outgoing.kind == "values" and policy.min_support > 1:
-        return "answers of the kind 'values', because kinds in policy.toml does not name this kind"
+        return "answers of the kind 'values', because it does not name them (kinds in policy.toml)"
     if policy.kinds is None or outgoing.kind in policy.kinds:
         return ""
     return (
@@ -87,7 +87,8 @@ def _classes(policy: "Policy", outgoing: Outgoing) -> str:
     alone = len(counts) < 2 and outgoing.mode != "sum"
     if not outgoing.classes or not least or (not alone and min(counts, default=least) >= least):
         return ""
-    return f"a class with fewer than {plural(least, 'row')} (min_per_class = {least})"
+    told = "rows of only one class" if alone else f"a class with fewer than {plural(least, 'row')}"
+    return f"{told} (min_per_class = {least})"
 
 
 def _levels(policy: "Policy", outgoing: Outgoing) -> str:

@@ -49,10 +49,18 @@ def check_told(
         if not described and not known.get("described"):
             continue
         for one, other in _differ(told, _earlier(id, known, memory), k, hidden):
-            what = f"two sets of rows would differ by fewer than {k} rows: the {one.strip()}"
-            raise Ruled(RULE, f"{what}, and in the earlier job {id[:8]} the {other.strip()}")
+            what = f"a set of rows of this job ({_named(one)}) and a set of rows of the earlier"
+            what = f"{what} job {id[:8]} ({_named(other)}) would differ by fewer than {k} rows"
+            raise Ruled(RULE, what)
     memory.keep_told(facts.job, told)
     return {"described": described}
+
+
+def _named(sets: str) -> str:
+    """By kind, as `counted` has them."""
+    kind, name = sets.split(" ", 1)
+    words = {"level": "rows by level of", "number": "rows with a value of"}
+    return f"{words.get(kind, kind)} {name}" if name else "all rows, or the rows of a group"
 
 
 def _earlier(id: str, known: Mapping[str, Any], memory: Memory) -> ToldSets:

@@ -98,12 +98,12 @@ def _told(found: Rare, k: int) -> str:
 def _risk(name: str, at_once: bool) -> str:
     if at_once:
         return (
-            "the coordinator and all sites read the sums of this job, and can calculate from them "
-            "how many rows have each value"
+            "the coordinator and all sites read the sums of this job. From these sums, they can "
+            "calculate how many rows have each value"
         )
     return (
-        "a coordinator that controls one of the sites can invent rows there, and with several jobs "
-        f"on {name!r} find out that one patient has a rare value"
+        "a coordinator that controls one of the sites can invent rows there. With several jobs on "
+        f"{name!r}, such a coordinator can find out that one patient has a rare value"
     )
 
 
@@ -114,17 +114,18 @@ def _remedy(name: str, found: Capping | None, x: np.ndarray, why: str) -> str:
     if why:
         rule = re.search(r"rule \w+", why)
         named = f" ({rule[0]})" if rule else ""
-        told = f"{lines} would protect these rows, but with it the rules of this site refuse"
-        return f"A cap does not help: {told} this job{named}. {INSTEAD}"
+        told = f"{lines} would protect these rows, but then the rules of this site would refuse"
+        return f"A cap does not help here: {told} this job{named}. {INSTEAD}"
     low, high = found.ends
-    beyond, capped = plural(int(np.sum((x < low) | (x > high))), "value"), found.of(x)
+    beyond, capped = int(np.sum((x < low) | (x > high))), found.of(x)
     kept, left = 100 * float(np.corrcoef(capped, x)[0, 1]) ** 2, len(np.unique(capped))
     return (
         f"A cap that protects these rows: {lines} under [columns.{toml_key(name)}] in "
-        f"codebook.toml. If another site reads another proposal, all sites agree on one: the "
-        f"narrowest cap and the widest step. The cost: {beyond} of {len(x):,} beyond the cap "
-        f"become {low:g} or {high:g}, {left} of {len(np.unique(x))} different values are left, and "
-        f"the column keeps {kept:.0f} % of its variation"
+        "codebook.toml. All sites must use the same cap and step: if feddcd proposes others at "
+        "another site, take the narrowest cap and the widest step. The cost: of "
+        f"{len(x):,} values, the cap changes {beyond} to {low:g} or {high:g}. Of "
+        f"{len(np.unique(x))} different values, {left} are left. The column keeps {kept:.0f} % of "
+        "its variation"
     )
 
 

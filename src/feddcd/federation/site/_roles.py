@@ -116,9 +116,10 @@ def _check_sent(sent: Codebook) -> None:
     a threshold. So whoever chooses them could find out one row."""
     for name, entry in sent.columns.items():
         for what in (each for each in CHOSEN if getattr(entry, each) is not None):
-            told = f"this site has no own codebook, so the codebook of the plan must not set {what}"
+            told = f"the codebook of the plan sets {what} for the column {name[:50]!r}, but only"
+            told = f"{told} a codebook of this site may set this, and there is none"
             remedy = "A person at this site can put codebook.toml into the site's folder"
-            raise Refused(f"{told}, as it does for the column {name[:50]!r}. {remedy}")
+            raise Refused(f"{told}. {remedy}")
 
 
 def _check_constants(own: Codebook | None, formula: str) -> None:
@@ -126,8 +127,10 @@ def _check_constants(own: Codebook | None, formula: str) -> None:
     for value, column, text in written_numbers(read_formula(formula)):
         entry = own.columns.get(column) if own is not None and column is not None else None
         if entry is None or value not in entry.cuts:
-            lists = "its codebook does not have" if own is not None else "no codebook here has"
-            told = f"{text[:80]!r}, because {lists} the number {value:g} in the setting cuts"
-            if math.isnan(value):
-                told = f"{text[:80]!r}, because {lists} numbers to compare with in the setting cuts"
-            raise not_allowed(told, "constants = 'codebook'")
+            lists = "its codebook does not list" if own is not None else "no codebook here lists"
+            why = f"{lists} the number {value:g} under cuts"
+            if math.isnan(value) and own is not None:
+                why = "its codebook has cuts only for comparisons of one column with one number"
+            elif math.isnan(value):
+                why = "no codebook here lists cuts"
+            raise not_allowed(f"{text[:80]!r}, because {why}", "constants = 'codebook'")

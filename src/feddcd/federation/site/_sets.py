@@ -26,9 +26,11 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
     least = least_apart(policy, parameters)
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
         some = f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'}"
-        told = f"{some} in some jobs and not in others. This number must be 0 or at least {least}"
+        told = (
+            f"only {some} in some jobs and not in others. A group of such rows needs {least} rows"
+        )
         remedy = "Write all columns of the study under complete in the plan of every job"
-        raise Ruled("sets", f"{told}. {remedy}, so that all jobs have the same rows")
+        raise Ruled("sets", f"{told}. {remedy}: then all jobs have the same rows")
 
 
 def least_apart(policy: Policy, parameters: int) -> int:
@@ -60,15 +62,15 @@ def told_by_both(k: int, facts: Any, id: str, memory: Memory) -> list[str]:
 def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
     gone, new = sorted({*before} - {*now}), sorted({*now} - {*before})
     told = (
-        "an earlier job summed the same rows with other sites; only one of the two jobs has these "
-        f"sites: {sorted([*gone, *new])}"
+        "an earlier job used the same rows with another list of sites. Only one of the two jobs "
+        f"has these sites: {sorted([*gone, *new])}"
     )
     if not answered:
         return f"{told}. This site sent at most its number of rows for the earlier job."
     alone = "alone" if len(gone + new) == 1 else "together, without the other sites"
     what = f"the sums of {sentence_list(gone or new)} {alone}"
     if gone and new:
-        what = f"by how much the sums of {sentence_list(gone)} and {sentence_list(new)} differ"
+        what = f"the sums of {sentence_list(gone)} minus the sums of {sentence_list(new)}"
     return (
         f"{told}.\n{BOTH} can calculate {what}.\n"
         f"Deny this job, unless {sentence_list([*gone, *new])} agreed to reveal this."
@@ -77,7 +79,7 @@ def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
 
 def _of_withdrawn(k: int) -> str:
     return (
-        "this job and an earlier job, from before a withdrawal of consent, differ by fewer than "
+        "this job and a job from before a withdrawal of consent differ by fewer than "
         f"{k} rows.\n{BOTH} can calculate the sums of these rows alone. The sums of a single row "
         f"are its values.\nDeny this job until at least {k} other rows have changed as well."
     )
@@ -105,5 +107,5 @@ def _other_file(facts: Any, memory: Memory) -> list[str]:
     before = [job for job in others if job.get("file", facts.file) != facts.file]
     if not before or any(job.get("file") == facts.file and job["questions"] for job in others):
         return []
-    told = f"the data file changed after the last job ({facts.story})"
-    return [f"{told}; a person with both results may learn about the rows that changed"]
+    told = f"the data file changed after the last job: {facts.story}"
+    return [f"{told}. A person with both results may learn about the rows that changed"]

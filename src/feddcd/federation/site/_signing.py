@@ -33,7 +33,7 @@ def sign_roster(envelope: Envelope, place: Any) -> Envelope:
         raise Refused(f"{place.client}: this site cannot use its keys for sums") from error
     if roster.own(keys).name != place.client:
         raise Refused(
-            f"{place.client}: the keys of this site belong to another name in this roster"
+            f"{place.client}: in this list of sites, the keys of this site have another name"
         )
     if before is None or before.digest != roster.digest:
         earlier = _earlier(place)
@@ -70,7 +70,8 @@ def _earlier(place: Any) -> list[str]:
         return []
     except ValueError as error:
         raise LogError(
-            f"{place.folder / LOG} is damaged, so this site does not know which rosters it signed"
+            f"{place.folder / LOG} is damaged, so this site does not know which lists of sites it "
+            "signed; put the file back from a backup"
         ) from error
     return [str(line[part]) for line in held for part in ("roster", "replaced") if part in line]
 

@@ -41,8 +41,8 @@ ASKED = {  # settings of plans, and what a person reads
 }
 CURE = "use the logarithm of a column with extreme values, or use fewer columns"
 CURES = {  # by rule, where something else helps
-    "cells": "join levels with few rows, or leave out the category; docs/rules.md has the setting "
-    "small_cells for small hospitals",
+    "cells": "join levels with few rows, or leave out the category. For small hospitals, "
+    "docs/rules.md explains the setting small_cells",
     "max_numbers_per_value": "use fewer columns, or fewer levels of a category",
     "sets": "name the same columns under complete in all jobs of the study",
 }
@@ -193,12 +193,12 @@ def _who(sites: Sequence[str]) -> str:
 def against(error: Exception) -> list[str]:
     """That the rules refuse: the last lines before the decision."""
     ruled = isinstance(error, Ruled)
-    why = f"rule {error.rule}: {error.story}" if ruled else str(error)
+    why = f"The reason is the rule {error.rule}: {error.story}" if ruled else f"The reason: {error}"
     cure = CURES.get(error.rule, CURE) if ruled else ""
-    note = f"  NOTE: {IN_VAIN} ({printable(why)})."
+    note = f"  NOTE: {IN_VAIN}. {printable(why)}."
     alike = [
         "  The coordinator gets a refusal without this reason, whether you approve or deny.",
-        f"  You can say by phone what to change: for example, {cure}.",
+        f"  You can tell the coordinator by phone what to change, for example: {cure}.",
         "  The page 'The rules of a site' explains each rule and what to do.",
     ]
     return [note, *alike] if ruled else [note]

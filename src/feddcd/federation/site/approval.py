@@ -217,7 +217,7 @@ def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
     if len(named) != 1:
         known = listed([path.stem[:SHORT] for path in paths]) or "nothing"
         raise SpecError(
-            f"no id, or more than one id, begins with {id!r}; the ids here are: {known}"
+            f"{'more than one' if named else 'no'} id begins with {id!r}; the ids here are: {known}"
         )
     found = (how for how in DECIDED if named[0].with_suffix(f".{how}").exists())
     state = next(found, "waits for your decision")

@@ -131,10 +131,11 @@ def _read_head(disk: Disk, path: Path) -> Head:
 
 
 def _damage(path: Path, head: Head, what: str) -> LogError:
+    after = f" after line {head.lines}" if head.lines else ""
     return LogError(
-        f"{path} was changed or damaged after line {head.lines}: {what}. This site "
-        f"sends nothing until you put back this file and {_head_file(path).name}, or "
-        "move both files away. Then a new log begins"
+        f"{path} was changed or damaged{after}: {what}. This site sends nothing until you put "
+        f"this file and {_head_file(path).name} back from a backup, or move both files away. "
+        "If you move them away, a new log begins"
     )
 
 

@@ -12,7 +12,7 @@ SENT = {  # by kind of answer: what the numbers are
     "counts": "counts of rows by category and by group, and counts of missing values",
     "means": "sums and sums of squares of columns",
     "parts": "sums of columns, and counts of rows in ranges of values",
-    "values": "sums of columns, and counts of rows in ranges down to single values",
+    "values": "sums of columns, and counts of rows in ranges and with single values",
     "moments": "sums for a regression model, over all rows of the model",
     "gradient": "sums for a model: one number for each coefficient",
     "hessian": "sums for a model: one number for each pair of coefficients",
@@ -20,7 +20,7 @@ SENT = {  # by kind of answer: what the numbers are
     "model": "coefficients of a model that was fitted to the rows of this site",
 }
 ROWS = "the number of rows, how many rows are left out, and which columns have different values"
-BINS = ", with counts of rows by prediction and by residual, and more"
+BINS = "; also counts of rows by prediction and by residual, and other numbers"
 DIGESTS = (
     "The log has digests of these numbers, and not the numbers. With approve = 'answer' in "
     "policy.toml, a person reads the numbers of each answer before they leave"
@@ -73,7 +73,10 @@ def _told(entry: Mapping[str, Any]) -> str:
         )
     if "enrolled" in entry:
         closed = plural(len(entry.get("closed", ())), "question")
-        return f"ENROLLED this site enrolled again at {entry['enrolled']}, and closed {closed}"
+        return (
+            f"ENROLLED this site enrolled again at the coordinator {entry['enrolled']}, and closed "
+            f"{closed} that waited"
+        )
     if "paused" in entry:
         ends = "RESUMED  the pause has ended, and this site answers again"
         return "PAUSED   this site answers nothing" if entry["paused"] else ends
@@ -83,15 +86,16 @@ def _told(entry: Mapping[str, Any]) -> str:
         return f"CAME     the result of study {entry['result']}"
     if "withdrawal" in entry:
         return (
-            f"WITHDRAWAL  {entry['withdrawal']} ({plural(entry['closed'], 'set')} of rows closed)"
+            f"WITHDRAWAL  {entry['withdrawal']}; feddcd closed {plural(entry['closed'], 'set')} of "
+            "rows of earlier jobs"
         )
     return f"SIGNED   {_signed(entry)}" if "job" in entry else f"LEFT     {_left(entry)}"
 
 
 _DECISIONS = {
     "waits": "{what} waits for a person at this site ({id})",
-    "approved": "a person at this site approved {id}",
-    "denied": "a person at this site denied {id}",
+    "approved": "a person at this site approved the request {id}",
+    "denied": "a person at this site denied the request {id}",
     "dropped": "{what} ({id}) was removed without a decision, because too many questions waited",
 }
 
@@ -129,13 +133,11 @@ def _left(entry: Mapping[str, Any]) -> str:
     what = ROWS if counted else SENT.get(entry.get("kind", ""), f"{entry.get('kind', 'a message')}")
     filled = {name for name, shape in _shapes(entry).items() if numbers_in({name: shape})}
     what += BINS if {"bins", "residuals"} <= filled else ""
-    told = [f"columns: {_named(columns)}"] if columns and not counted else []
-    if size := numbers_in(_shapes(entry)):
-        told.insert(0, plural(size, "number"))
-    about = f" ({'; '.join(told)})" if told else ""
-    rows, sites = entry.get("rows", 0), entry.get("sites", 0)
-    of = f", for a result over {sites} sites" if sites else ""
-    return f"{what}{about}, from {plural(int(rows), 'row')}{of}"
+    size, rows, sites = numbers_in(_shapes(entry)), entry.get("rows", 0), entry.get("sites", 0)
+    about = [f"numbers: {size}"] if size else []
+    about += [f"columns: {_named(columns)}"] if columns and not counted else []
+    about += [f"rows: {rows}", *([f"sites in the result: {sites}"] if sites else [])]
+    return f"{what} ({'; '.join(about)})"
 
 
 def block_lines(entries: Iterable[Mapping[str, Any]]) -> list[str]:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..._errors import FeddcdError, Refused
+from ..._text import plural
 from ...analysis.protocol import Analysis, SiteRows, arrays
 from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
@@ -31,6 +32,7 @@ from .approval import check_running
 from .memory import Memory
 from .policy import OWN_ANSWERS, Policy, Ruled, not_allowed
 
+MOST_PER_ROW = "max_parameters_per_row"
 OF_CELLS = ("times the outcome", "of two categories")  # counts of cells, of categories
 
 
@@ -109,7 +111,7 @@ def check_job(
         raise Refused("this job has not begun at this site")
     id = None if facts.identity is None else memory.keep(facts.identity)
     if known["set"] is not None and (known["set"], known.get("file")) != (id, facts.file):
-        raise Ruled("frozen", "the rows of this job are not the rows with which the job began")
+        raise Ruled("frozen", "the rows of this job changed after the job began; start a new job")
     columns, k = dict(analysis.columns_of(rows)), policy.min_support
     parameters = parameters_of(columns)
     if known["set"] is None or not known.get("passed"):
@@ -160,27 +162,28 @@ def check_columns(
     k = policy.min_support
     if n < k:
         raise Ruled(
-            "min_support", f"the job has {n} rows at this site, and at least {k} rows are needed"
+            "min_support", f"the job has {n} rows at this site, but it needs at least {k} rows"
         )
     if k < 2:
         return
     for name, column in columns.items():
         if numbers.unsupported(column, k):
-            told = f"in the column {name} fewer than {k} rows differ from the most frequent value"
-            raise Ruled("support", f"{told}; {numbers.remedy(plan, name)}")
+            told = f"in the column {name}, fewer than {k} rows differ from the most frequent value"
+            raise Ruled("support", f"{told}. {numbers.remedy(plan, name)}")
         if numbers.lonely(column, k, policy.max_share):
-            told = f"in the column {name} fewer than {k} rows are far away from all other rows"
+            told = f"in the column {name}, fewer than {k} rows are far from all other rows"
             told = f"{told} (max_share = {policy.max_share})"
-            raise Ruled("dominance", f"{told}; {numbers.remedy(plan, name)}{numbers.SHARE}")
+            raise Ruled("dominance", f"{told}. {numbers.remedy(plan, name)}{numbers.SHARE}")
     few = numbers.small_cells_told(columns, earlier, k, levels)
     for cell in () if hides_cells(policy, mode) else few:
         raise Ruled("cells", f"fewer than {k} rows have {cell}")
     for one, other in numbers.nearly_alike(columns, earlier, k):
-        raise Ruled("alike", f"{one} and {other} are the same, except in fewer than {k} rows")
+        told = f"the columns {one} and {other} are the same, except in fewer than {k} rows"
+        raise Ruled("alike", told if one else "too many columns are similar to each other")
     why, name = numbers.singled_out(columns, earlier, k, mode, policy.max_leverage)
     if why:
         remedy = numbers.remedy(plan, name, "") if name else ""
-        raise Ruled("combinations", "; ".join(filter(None, (why, remedy))))
+        raise Ruled("combinations", ". ".join(filter(None, (why, remedy))))
 
 
 def hides_cells(policy: Policy, mode: str) -> bool:
@@ -209,8 +212,8 @@ def _check_parameters(policy: Policy, parameters: int, n: int, mode: str) -> Non
     if mode == "sum" or math.isinf(most):
         return
     if n < math.ceil(parameters / Fraction(repr(most))):
-        told = f"{parameters} parameters are too many for {n} rows (at most {most} for each row)"
-        raise Ruled("max_parameters_per_row", told)
+        told = f"{parameters} parameters are too many for {n} rows ({MOST_PER_ROW} = {most})"
+        raise Ruled(MOST_PER_ROW, told)
 
 
 def _check_release(policy: Policy, parameters: int, memory: Memory) -> None:
@@ -240,7 +243,8 @@ def check_counts(
         raise not_allowed(told, f"max_parameters_per_row = {most}")
     for name, sites in zip(names, np.ravel(sums["support"]), strict=True):
         if 0 < sites < policy.min_sites:
-            told = f"the column {name[:80]!r}, because its values differ at only {sites:.0f} sites"
+            told = f"the column {name[:80]!r}, because its values differ at only"
+            told = f"{told} {plural(int(sites), 'site')}"
             raise not_allowed(told, f"min_sites = {policy.min_sites}")
 
 
@@ -267,11 +271,11 @@ def check_answer(
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
             where = numbers.entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"in {what}, {k - 1} rows give too large a part{where}"
+            told = f"{k - 1} rows give too large a part of {what}{where}"
             column = next((name for name in rows.columns if what.endswith(f" of {name}")), "")
             told = f"{told} (max_share = {policy.max_share})"
             remedy = numbers.remedy(rows.plan, column)
-            raise Ruled("dominance", f"{told}; {remedy}{numbers.SHARE}")
+            raise Ruled("dominance", f"{told}. {remedy}{numbers.SHARE}")
 
 
 def _check_number(

@@ -13,10 +13,9 @@ SAID = (
 
 CAREFUL = (
     "has the careful rules, as at real sites. So `simulate` waits for at least two approvals at "
-    "each site: first for the names and levels of the columns, then for the job. (If all columns "
-    "are numbers, only the job waits.) A site can also refuse a job. The job "
-    "without this site is a new job, as the list of sites is another one, so the other sites have "
-    "to approve it again"
+    "each site: first for the names and levels of the columns, then for the job. If all columns "
+    "are numbers, only the job needs an approval. A site can also refuse a job. A job without "
+    "this site is a new job, which the other sites have to approve again"
 )
 WIDTH = 100
 
@@ -68,11 +67,11 @@ _HEAD = (
 )
 _SETTINGS = (
     (
-        "The setting min_support is k, the number of rows that is enough in several rules. In "
-        "every column, either no row or at least k rows differ from the most frequent value. Each "
-        "cell of categories has no rows or at least k rows. The k - 1 rows with the largest parts "
-        "of a sum make at most half of the sum. If some jobs use rows that other jobs do not use, "
-        "the number of these rows is at least k.",
+        "The setting min_support is the number k in these rules. In every column, either no row or "
+        "at least k rows differ from the most frequent value. Each cell of categories has no rows "
+        "or at least k rows. The k - 1 rows that contribute most to a sum contribute at most half "
+        "of the sum. If some jobs use rows that other jobs do not use, there are at least k such "
+        "rows.",
         "min_support = 5",
     ),
     (
@@ -113,22 +112,25 @@ _SETTINGS = (
         'rare_values = "warn"',
     ),
     (
-        "The min_support - 1 rows with the largest parts of a sum may make at most the part "
-        "max_share of this sum. If max_share is 0.8, a sum over five rows with equal values is "
-        "allowed.",
+        "The setting max_share is the largest share of a sum that may come from few rows, that is, "
+        "from the min_support - 1 rows that contribute most. One row may never contribute more "
+        "than half. If max_share is 0.8 and min_support is 5, a sum over five rows with equal "
+        "values is allowed.",
         "max_share = 0.5",
     ),
     (
-        "In any combination of columns, the leverage of one row may be at most max_leverage. The "
-        "number of columns must also be less than half of the number of rows. If max_leverage is "
-        "above 0.5, sums over sites have no such limit on columns: so small hospitals can take "
-        "part. If max_leverage is 1, the site does not check leverages.",
+        "The leverage of a row, from 0 to 1, says how much this row alone can change the fit. In "
+        "the columns of all jobs together, the leverage of each row must be below max_leverage. "
+        "The number of columns must also be less than half of the number of rows. For sums over "
+        "sites, a max_leverage above 0.5 switches off this limit on columns, so that small "
+        "hospitals can take part. If max_leverage is 1, the site also does not check leverages.",
         "max_leverage = 0.5",
     ),
     (
         "If training is true, this site takes part in trainings. A training has many rounds of a "
-        "method such as feddcd or mbsgd. No rule checks what a round reveals about rows. A person "
-        "who owns another site can change the rounds so that the rounds reveal single rows.",
+        "method such as feddcd or mbsgd. No rule checks what a round reveals about rows. A "
+        "coordinator that controls another site can change the model in small steps, until the "
+        "answers reveal single rows.",
         "training = false",
     ),
     (
@@ -138,10 +140,10 @@ _SETTINGS = (
         "max_parameters_per_row = 0.1",
     ),
     (
-        "For each value in the used columns, all jobs together may reveal at most "
-        "max_numbers_per_value numbers. Each number that leaves is an equation about values. As "
-        "many equations as values can reveal all rows. With fewer equations, somebody may still "
-        "find single values.",
+        "Each number that leaves is an equation for values of the data file. From as many "
+        "equations as values, somebody could calculate all rows. So all jobs together may reveal "
+        "at most max_numbers_per_value numbers for each value in the columns that they use. With "
+        "fewer equations, somebody may still find single values.",
         "max_numbers_per_value = 1.0",
     ),
     (
@@ -158,15 +160,15 @@ _SETTINGS = (
     ),
     (
         "No answer may use the columns under identifiers, for example because they identify a "
-        "person. To forbid one column, and to allow all others, write its name here, with the same "
-        "letters as in the data file; for example",
+        "person. To forbid a single column, write its name here, with the same letters as in the "
+        "data file; for example",
         'identifiers = ["mrn"]',
     ),
 )
 _KINDS = (
     "Only the kinds of answers that this setting names may leave. Without the setting kinds, all "
-    'kinds of answers may leave, but the kind "values" only if min_support is 0 or 1. What each '
-    "kind contains:",
+    'kinds of answers may leave, except "values". This kind may then leave only if min_support is '
+    "0 or 1. What each kind contains:",
     'kinds = ["columns", "gradient"]',
 )
 _METHODS = (
@@ -175,9 +177,10 @@ _METHODS = (
     'methods = ["newton"]',
 )
 _LARGER = (
-    "These limits can be larger than min_support: min_rows is for all rows, min_per_class for the "
-    "rows of a class, min_per_level for the rows of a level. If all rows had the same class, "
-    "others would know the label of every row; for example",
+    "These three numbers of rows must at least be there: min_rows of the whole site, min_per_class "
+    "of each class, and min_per_level of each level of a category. Without these settings, the "
+    "limit is min_support. If all rows have the same class, others would know the class of every "
+    "row, so the site does not send its own numbers; for example",
     "min_rows = 50",
     "min_per_class = 10",
     "min_per_level = 10",
