@@ -166,8 +166,11 @@ SETTINGS = [
     case("--algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you mean 'fedavg'\?"),
     case("--set solver=newtn", r"unknown solver 'newtn'; did you mean 'newton'\?"),
     case("--set etta=1", r"feddcd has no setting 'etta'; did you mean 'eta'\?"),
-    case("--set lr=1", r"feddcd has no setting 'lr'; there are bits, delta, eta,"),
-    case("--algorithm fednewton --set eta=1", r"fednewton has no setting 'eta'; there are bits"),
+    case("--set lr=1", r"feddcd has no setting 'lr'; the known names are bits, delta, eta,"),
+    case(
+        "--algorithm fednewton --set eta=1",
+        r"fednewton has no setting 'eta'; the known names are bits",
+    ),
     case("--algorithm fedavg --set option=1", r"fedavg has no setting 'option'"),
     case("--set eta=abc", r"eta should be a finite number > 0, got 'abc'"),
     case("--set eta=true", r"eta should be .* got True"),
@@ -213,14 +216,14 @@ SETTINGS = [
 DATA = [
     case("--data wyne", r"'wyne' is neither a data set nor a file; did you mean 'wine'\?"),
     case("--data missing.svm", r"'missing.svm': no such file, and no data set .* this name$"),
-    case("--data a9a", r"a9a: put the file a9a .* FEDDCD_DATA"),
+    case("--data a9a", r"a9a: this data set needs .* put the file a9a, .* FEDDCD_DATA"),
     case(
         "--data folder",
         "folder: this is a folder, but a LIBSVM file is needed",
     ),
     case("--data empty.svm", r"empty.svm: no rows"),
     case("--data bad-token.svm", "bad-token.svm:2:3: the index is not a whole number .*'x:1'"),
-    case("--data nan.svm", r"nan.svm:2:3: value is not finite"),
+    case("--data nan.svm", r"nan.svm:2:3: the value is not finite"),
     case(
         "--data one-class.svm",
         "one-class.svm: all rows have the label 1, but softmax needs two labels",
@@ -407,15 +410,15 @@ ARRAYS = {
         lambda: run(parts=[np.arange(12), np.arange(0)]),
         r"parts\[1\] must be a list of at least one row number",
     ),
-    "no clients": (lambda: run(parts=[]), r"12 rows are in no part; the first is 0"),
+    "no clients": (lambda: run(parts=[]), r"parts does not contain 12 rows; the first is row 0"),
     "one client": (lambda: run(parts=[np.arange(12)]), r"need at least 2 clients, got N=1"),
     "row twice": (
         lambda: run(parts=[np.arange(8), np.arange(7, 12)]),
-        r"row 7 is 2 times in parts",
+        r"parts contains row 7 2 times",
     ),
     "row left out": (
         lambda: run(parts=[np.arange(5), np.arange(7, 12)]),
-        "2 rows are in no part; the first is 5",
+        "parts does not contain 2 rows; the first is row 5",
     ),
     "row too large": (
         lambda: run(parts=[np.arange(6), np.arange(6, 13)]),
@@ -452,7 +455,7 @@ ARRAYS = {
     "settings of another": (
         lambda: feddcd.compare((X, Y), algorithms=["feddcd"], settings={"fedavg": {"lr": 1}}),
         (
-            r"there are settings for \['fedavg'\], but only "
+            r"settings names \['fedavg'\], but the methods are only "
             r"\['feddcd'\]"
         ),
     ),

@@ -103,13 +103,13 @@ def concern(
     near = objective <= measured[0] if unproven else gap <= NEAR * abs(objective)
     if not near and objective > (began := start()):
         return (
-            f"the objective is {fixed(objective, 4)}, and that of the first model was "
-            f"{fixed(began, 4)}: the run diverges. A smaller step size usually helps: --set lr=..."
+            f"the run diverges: the objective was {fixed(began, 4)} at the start, and is "
+            f"{fixed(objective, 4)} now. A smaller step size usually helps: --set lr=..."
         )
     if isinstance(algorithm, FedQN) and not convex:
         return (
             "FedQN is made for convex models, and this model is not convex, so the result may be "
-            "bad. Compare it with the methods feddcd and fedavg."
+            "bad. Compare the result with the methods feddcd and fedavg."
         )
     if target is None or gap <= target:
         return ""
@@ -120,5 +120,5 @@ def concern(
         f"{count(history.rounds, 'round')} the certified gap is {tiny(gap)}. "
     )
     if target < eps * max(1.0, abs(objective)):
-        return f"{missed}Rounding errors are larger than this target: choose a larger one."
+        return f"{missed}Rounding errors are larger than this target: choose a larger target."
     return f"{missed}More rounds may help: --rounds."

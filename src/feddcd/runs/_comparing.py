@@ -113,7 +113,7 @@ def compare(
     settings, methods = settings or {}, labelled(algorithms)
     odd = [label for label in settings if label not in methods]
     if odd:
-        raise SpecError(f"there are settings for {odd}, but only {list(methods)} are compared")
+        raise SpecError(f"settings names {odd}, but the methods are only {list(methods)}")
     spec, given = collect(data, **shared, options=options)
     runs = {
         label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()
@@ -163,7 +163,7 @@ def labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
         raise SpecError(f"name at least one algorithm, and each only once; got {list(algorithms)}")
     odd = [label for label in methods if not isinstance(label, str) or Path(label).name != label]
     if odd:
-        raise SpecError(f"the label {odd[0]!r} cannot be the name of a folder: use letters, digits")
+        raise SpecError(f"the label {odd[0]!r} cannot be a folder name: use letters and digits")
     return methods
 
 

@@ -234,12 +234,13 @@ def _check_beside(problem, data, model, score, parts, options: Mapping[str, Any]
             f"leave out {', '.join(odd)}"
         )
     shapes = {np.shape(leaf)[:1] for leaf in jax.tree.leaves(problem)}
+    first = sorted(shape[0] for shape in shapes if shape)
     if np.ndim(problem.mu) != 1 or len(shapes) != 1:
         raise SpecError(
             f"{type(problem).__name__} must contain all N clients: the first axis of each "
             "array must have length N, and mu must have shape (N,). But mu has shape "
-            f"{np.shape(problem.mu)}, and the first axes have the lengths "
-            f"{', '.join(str(*shape) if shape else 'none' for shape in sorted(shapes))}"
+            f"{np.shape(problem.mu)}, and the first axes have the lengths {first}"
+            f"{'; some arrays are single numbers, without an axis' * (() in shapes)}"
         )
 
 

@@ -3,6 +3,7 @@
 import numpy as np
 
 from .._errors import SpecError
+from .._text import plural
 from ..data import Dataset, partition
 from ._inputs import Inputs
 from .spec import Spec
@@ -38,7 +39,11 @@ def check_parts(parts: list[np.ndarray], rows: int) -> None:
     held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
     if held.max() > 1:
         raise SpecError(
-            f"row {held.argmax()} is {held.max()} times in parts; each row must be in one part"
+            f"parts contains row {held.argmax()} {held.max()} times, but each row must be in "
+            "exactly one part"
         )
     if held.min() < 1:
-        raise SpecError(f"{np.sum(held == 0)} rows are in no part; the first is {held.argmin()}")
+        raise SpecError(
+            f"each row must be in exactly one part, but parts does not contain "
+            f"{plural(int(np.sum(held == 0)), 'row')}; the first is row {held.argmin()}"
+        )

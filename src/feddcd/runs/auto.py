@@ -27,5 +27,5 @@ def choose_method(*, convex: bool, l2: float, size: int, N: int, tau: int) -> Me
         large = "fedlbfgs" if tau == N else "fedavg"
         return MethodChoice("fednewton" if size <= MATRIX else large, why)
     facts = f"{plural(size, 'parameter')}, {tau} of {N} clients in each round, l2 = {l2:g}"
-    why = f"on most problems of the race, clients sent the fewest bytes with this method ({facts})"
+    why = f"in most races (docs/race.md), clients sent the fewest bytes with this method ({facts})"
     return MethodChoice("fedqn", why)
