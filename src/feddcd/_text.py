@@ -15,10 +15,13 @@ HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, surrogates, ends 
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """'; did you mean ...' or the list of what there is."""
+    """'; did you mean ...?' and the list of what there is."""
     known = list(known)
-    listing = f"there are {', '.join(sorted(known))}" if known else "there are none"
-    return f"{closest(name, known) or ';'} {listing}"
+    if not known:
+        return "; no name is known here"
+    listing = f"known names are {', '.join(sorted(known))}"
+    close = closest(name, known)
+    return f"{close} The {listing}" if close else f"; the {listing}"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -116,7 +116,7 @@ REFUSED = {
     "a date": (
         patients(),
         "day",
-        "p.csv: column 'day' has '2024-05-01' on line 2: a date or a time",
+        "p.csv: column 'day' has '2024-05-01' on line 2, which is a date or a time",
     ),
     "an outcome of dates": (
         patients().assign(low="2024-05-01"),
@@ -135,8 +135,9 @@ def test_columns_that_are_refused_where_they_are_used(frame, more, message, caps
 
 def test_a_word_for_missing_is_named(capsys):
     changed("age", "n/a").to_csv("p.csv", index=False)
-    assert "1 of 120 rows are left out, because they have no value in a column (age 1)" in feddcd(
-        f"{FORMULA} --na n/a", capsys
+    assert (
+        "feddcd leaves out 1 of 120 rows, because values are missing in these columns: age (1)"
+        in feddcd(f"{FORMULA} --na n/a", capsys)
     )
 
 
@@ -146,7 +147,7 @@ def test_none_is_a_level_unless_it_is_named(capsys):
     assert "no value in a column" not in feddcd(FORMULA, capsys)
     assert list(coefficients().index[2:]) == ["race[T.None]", "race[T.white]"]
     said = feddcd(f"{FORMULA} --force --na None", capsys)
-    assert "rows are left out, because they have no value in a column (race " in said
+    assert "rows, because values are missing in these columns: race (" in said
 
 
 def test_names_are_found_in_either_spelling(capsys):
@@ -182,7 +183,7 @@ def test_options_that_are_refused(option, message, capsys):
 @pytest.mark.parametrize("command", ["glm p.sav", "codebook p.sav", "run --data p.sav"])
 def test_files_of_other_programs(command, capsys):
     Path("p.sav").write_bytes(b"$FL2")
-    assert "in R: write.csv(haven::read_sav(FILE)" in feddcd(command, capsys, code=2)
+    assert "in R with write.csv(haven::read_sav(FILE)" in feddcd(command, capsys, code=2)
 
 
 def test_run_takes_the_same_options(capsys):
@@ -221,9 +222,9 @@ def test_a_site_is_told_what_does_not_fit(capsys):
         "note: no study can use these columns, because the codebook does not have them: 'extra'"
         in said
     )
-    assert "p.csv: the column 'race': " in said
-    assert "are no level, the first is 'other' on line" in said
-    assert "p.csv: the column 'age': 120 values are outside 0 to 10, the first is " in said
+    assert "p.csv: in the column 'race', " in said
+    assert "are not a level; the first is 'other' on line" in said
+    assert "p.csv: in the column 'age', 120 values are outside 0 to 10; the first is " in said
     assert "2 of 6 columns do not fit codebook.toml" in said
 
 
@@ -248,8 +249,8 @@ def test_references_come_from_the_codebook(capsys):
             {"age": {"roles": ["predictor"]}},
             "does not allow the role outcome for 'age'",
         ),
-        ("low ~ race", {"race": {"levels": ["white"]}}, "p.csv: the column 'race': "),
-        ("low ~ age", {"low": {"range": [0, 0]}}, "column 'low': "),
+        ("low ~ race", {"race": {"levels": ["white"]}}, "p.csv: in the column 'race', "),
+        ("low ~ age", {"low": {"range": [0, 0]}}, "column 'low', "),
         (
             "low ~ age",
             {"site": {"roles": ["predictor"]}},

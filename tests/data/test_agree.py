@@ -143,7 +143,7 @@ REFUSED = [
     (
         site("s", classes=("u", "v")),
         {},
-        "s has text as labels ('u', 'v'), but the federation has numbers",
+        "s has text as labels ('u', 'v'), but the labels of the federation are numbers",
     ),
     (
         site("s", classes=(7.0,)),
@@ -220,17 +220,23 @@ ERRORS = [
     (
         [site("1", classes=BITS), site("2", classes=(2.0,)), site("3")],
         {"model": "logistic"},
-        "logistic needs 2 classes, but the sites together have 3: 0 (1, 3); 1 (1, 3); 2 (2)",
+        (
+            "logistic needs 2 classes, but the sites together have 3 classes: 0 (at 1, 3); 1 (at "
+            "1, 3); 2 (at 2)"
+        ),
     ),
     (
         [site("1", classes=("u",))],
         {"model": "logistic"},
-        "logistic needs 2 classes, but the sites together have 1: 'u' (1)",
+        "logistic needs 2 classes, but the sites together have 1 class: 'u' (at 1)",
     ),
     (
         [site("1")],
         {"model": "logistic", "classes": [0, 1, 2]},
-        "logistic needs 2 classes, but the sites together have 3: 0 (1); 1 (1); 2 (nobody)",
+        (
+            "logistic needs 2 classes, but the sites together have 3 classes: 0 (at 1); 1 (at "
+            "1); 2 (at no site)"
+        ),
     ),
     (
         [site("1"), site("2", 3)],
@@ -245,7 +251,10 @@ ERRORS = [
     (
         [site("1")],
         {"classes": ["u", "v"]},
-        "that fit the model: 1 has numbers as labels (0, 1), but the federation has text",
+        (
+            "that fit the model: 1 has numbers as labels (0, 1), but the labels of the "
+            "federation are text"
+        ),
     ),
     (
         [site("1", rows=0)],
@@ -449,13 +458,18 @@ PROBLEMS = [
         {"model": "ridge"},
         "f: the model ridge needs numbers as labels, but row 0 has 'u'",
     ),
-    (ONE, Agreed(2, None), {}, "softmax cannot be used with the agreed classes None"),
-    (ONE, Agreed(2, BITS), {"model": "ridge"}, r"ridge cannot be used with the agreed .*\(0\.0, 1"),
+    (
+        ONE,
+        Agreed(2, None),
+        {},
+        "the model softmax needs at least 2 classes, but the agreed classes are none",
+    ),
+    (ONE, Agreed(2, BITS), {"model": "ridge"}, "needs no classes, but the agreed classes are 0, 1"),
     (
         ONE,
         Agreed(2, (1.0, 2.0, 3.0)),
         {"model": "logistic"},
-        "logistic cannot be used with the agreed",
+        "logistic needs exactly 2 classes, but the agreed classes are 1, 2, 3",
     ),
     (ONE, Agreed(1, (1.0, 2.0)), {}, "f has 2 features, but the federation has 1"),
     (
@@ -497,9 +511,9 @@ def test_site_problem_refuses(own, agreed, options, message):
 @pytest.mark.parametrize(
     ("d", "k", "model", "message"),
     [
-        (0, 2, "softmax", "softmax needs d >= 1 features and k >= 2 columns, got d=0, k=2"),
-        (3, 1, "mlp:4", "mlp:4 needs d >= 1 features and k >= 2 columns, got d=3, k=1"),
-        (3, 2, "logistic", "logistic needs d >= 1 features and k = 1 columns, got d=3, k=2"),
+        (0, 2, "softmax", "softmax needs d >= 1 features and k >= 2 outputs, got d=0, k=2"),
+        (3, 1, "mlp:4", "mlp:4 needs d >= 1 features and k >= 2 outputs, got d=3, k=1"),
+        (3, 2, "logistic", "logistic needs d >= 1 features and k = 1 outputs, got d=3, k=2"),
         (3, 1, "forest", "unknown model 'forest'"),
     ],
 )

@@ -120,23 +120,24 @@ MISFITS = {  # what a person at the site reads, and what others may
     "an unknown level": (
         changed("male,1", "Male,1"),
         (
-            "t.csv: the column 'sex': 1 value is no level, the first is 'Male' on line 2; "
-            "levels: 'male', 'female', 'other'"
+            "t.csv: in the column 'sex', 1 value is not a level; the first is 'Male' on line 2; "
+            "the levels are 'male', 'female', 'other'"
         ),
         "column 'sex' has a level that is not in the codebook",
     ),
     "several": (
         changed("male", "m"),
         (
-            "t.csv: the column 'sex': 3 values are no level, the first is 'm' on line 2; "
-            "levels: 'male', 'female', 'other'"
+            "t.csv: in the column 'sex', 3 values are not a level; the first is 'm' on line 2; "
+            "the levels are 'male', 'female', 'other'"
         ),
         "column 'sex' has a level that is not in the codebook",
     ),
     "a number that is no level": (
         changed("male,1", "male,4"),
         (
-            "t.csv: the column 'stage': 1 value is no level, the first is 4 on line 2; levels: "
+            "t.csv: in the column 'stage', 1 value is not a level; the first is 4 on line 2; "
+            "the levels are "
             "1, 2, 3"
         ),
         "column 'stage' has a level that is not in the codebook",
@@ -144,30 +145,33 @@ MISFITS = {  # what a person at the site reads, and what others may
     "a word among numbers": (
         changed("40.5", "old"),
         (
-            "t.csv: the column 'age': 1 value is not a number, the first is 'old' on line "
+            "t.csv: in the column 'age', 1 value is not a number; the first is 'old' on line "
             "2; if this word means a missing value, list it in the codebook under missing = [...]"
         ),
         "column 'age' contains values that are not numbers",
     ),
     "NA where it is no missing word": (
         changed("-9", "n/a"),
-        "column 'age': 1 value is not a number, the first is 'n/a' on line 3",
+        "column 'age', 1 value is not a number; the first is 'n/a' on line 3",
         "column 'age' contains values that are not numbers",
     ),
     "a share of a visit": (
         changed("40.5,1", "40.5,1.5"),
-        ("t.csv: the column 'n visits': 1 value is not a whole number, the first is 1.5 on line 2"),
+        (
+            "t.csv: in the column 'n visits', 1 value is not a whole number; the first is "
+            "1.5 on line 2"
+        ),
         "column 'n visits' contains values that are not whole numbers",
     ),
     "out of range": (
         changed("40.5", "405"),
-        "t.csv: the column 'age': 1 value is outside 0 to 120, the first is 405.0 on line 2",
+        "t.csv: in the column 'age', 1 value is outside 0 to 120; the first is 405.0 on line 2",
         None,
     ),
     "too early a day": (
         changed("2024-05-01", "1924-05-01"),
         (
-            "t.csv: the column 'day': 1 value is outside 2020-01-01 to 2024-12-31, the first is "
+            "t.csv: in the column 'day', 1 value is outside 2020-01-01 to 2024-12-31; the first is "
             "'1924-05-01' on line 2"
         ),
         None,
@@ -175,24 +179,25 @@ MISFITS = {  # what a person at the site reads, and what others may
     "no day": (
         changed("2024-05-01", "1.5.2024"),
         (
-            "t.csv: the column 'day': 1 value is not a date, the first is '1.5.2024' on line 2, "
-            "for example 2024-12-31"
+            "t.csv: in the column 'day', 1 value is not a date; the first is '1.5.2024' on line 2; "
+            "write a date as in 2024-12-31"
         ),
         "column 'day' contains values that are not dates",
     ),
     "words for true": (
         changed("TRUE", "yes"),
         (
-            "t.csv: the column 'dead': 1 value is neither true nor false (or 1, 0), the first "
-            "is 'yes' on line 2"
+            "t.csv: in the column 'dead', 1 value is not true, false, 1 or 0; the first is "
+            "'yes' on "
+            "line 2"
         ),
         "column 'dead' contains values that are not true or false",
     ),
     "a number for a zip": (
         changed(",01,", ",1,"),
         (
-            "t.csv: the column 'zip': 2 values are no level, the first is '1' on line 2; "
-            "levels: '01', '02'"
+            "t.csv: in the column 'zip', 2 values are not a level; the first is '1' on line 2; "
+            "the levels are '01', '02'"
         ),
         "column 'zip' has a level that is not in the codebook",
     ),
@@ -219,7 +224,7 @@ def test_a_number_of_which_nobody_knows():
     agreed = read_codebook({"columns": {"x": {"type": "number"}}})
     held = table("x;y\n1,234;1\n", agreed)
     (finding,) = check_table(held, agreed)
-    assert "'1,234' on line 2, which may be 1234 or 1.234" in str(finding.error(held))
+    assert "'1,234' on line 2, which may mean 1234 or 1.234" in str(finding.error(held))
 
 
 BAD = {
@@ -255,8 +260,8 @@ BAD = {
     "another type": (
         "[columns.x]\ntype = 'numeric'",
         (
-            "codebook.toml: the column 'x': type must be a known type, got 'numeric'; did you "
-            "mean 'number'? there are boolean, category, date, identifier, integer, number"
+            "codebook.toml: the column 'x': there is no type 'numeric'; did you mean "
+            "'number'? The known names are boolean, category, date, identifier, integer, number"
         ),
     ),
     "a setting": (
@@ -413,7 +418,7 @@ def test_a_draft_is_a_codebook_and_its_files_fit():
     }  # fmt: skip
     assert agreed.columns["sex"] == ColumnEntry("category", levels=("d", "f", "m"))
     assert '"one",  # fewer than 5 rows have this level' in drafted
-    assert "# this column is not in 'u.csv'" in drafted
+    assert "# this column is missing in 'u.csv'" in drafted
     for number in ("59.5", "0.5,", "p1", "1.5"):  # the largest, the smallest, a person
         assert number not in drafted
     held = read_agreed("t.csv", agreed)

@@ -291,7 +291,7 @@ def test_a_server_that_tells_no_length(source, shelf):
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        (b"<html>please log in</html>", "label is not a number (token '<html>please')"),
+        (b"<html>please log in</html>", "the label is not a number (at '<html>please')"),
         (PACKED[:-20], "is an incomplete or damaged bzip2 file"),
         (bz2.compress(TEXT + b"1 1:1\n"), "rows 41 instead of 40, non-zeros 121 instead of 120"),
         (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "the labels are 0 2 instead of 0 1"),
@@ -315,7 +315,7 @@ def test_refusals_of_the_server(source, shelf, status):
     shelf.status = status
     message = refused(source)
     assert f"{shelf.url}/tiny.bz2 answered with the error {status} " in message
-    assert "put the file tiny (plain, .bz2, .gz or .xz)" in message
+    assert "put the file tiny, plain or packed as .bz2, .gz or .xz, into" in message
 
 
 def test_no_such_file_on_the_server(source, shelf, folder):
@@ -335,8 +335,9 @@ def test_no_network(source, tmp_path):
         base = f"http://127.0.0.1:{free.getsockname()[1]}"
     message = refused(replace(source, train=replace(source.train, base=base)))
     assert f"feddcd cannot reach {base}/tiny.bz2 (" in message
-    assert "put the file tiny (plain, .bz2, .gz or .xz) into the folder that the" in message
-    assert f"FEDDCD_DATA names ({tmp_path / 'mine'}) or into {tmp_path / 'cache'}" in message
+    assert "put the file tiny, plain or packed as .bz2, .gz or .xz, into " in message
+    named = f"{tmp_path / 'mine'} (from the environment variable FEDDCD_DATA)"
+    assert f"into {named} or into {tmp_path / 'cache'}" in message
 
 
 def test_a_folder_that_cannot_be_written(source, folder):
@@ -382,14 +383,16 @@ def test_check_by_checksum_by_blob_and_by_counts(source, folder):
     assert f"git blob id of the text is right: {blob[:12]}" in examine(source, by_blob, path)
     by_counts = examine(source, replace(source.train, sha256="0" * 64), path)
     assert by_counts == (
-        "the file does not have the checksum 000000000000..., which feddcd expects; counts "
-        "agree: rows 40, largest index 4, non-zeros 120, labels 0: 20, 1: 20"
+        "the checksum of this file is not 000000000000..., which feddcd expects, so feddcd "
+        "compared "
+        "counts. These counts are right: rows 40, largest index 4, non-zeros 120, labels 0: "
+        "20, 1: 20"
     )
     vague = File("tiny", 40, ((0, None), (1, None)))
     assert examine(source, vague, path) == (
-        "feddcd knows no checksum of this file; counts agree: rows 40, no index above 4, "
-        "labels 0 1; feddcd did not check largest index, non-zeros, how often each "
-        "label occurs, because the right numbers are not known"
+        "feddcd knows no checksum of this file, so it compared counts. These counts are right: "
+        "rows 40, no index above 4, labels 0 1. feddcd does not know these numbers, so it did not "
+        "check them: largest index, non-zeros, how often each label occurs"
     )
     with pytest.raises(
         DataError, match=r"sha256 of the text is [0-9a-f]{64}, but 0{64} was expected"
@@ -399,7 +402,10 @@ def test_check_by_checksum_by_blob_and_by_counts(source, folder):
 
 def test_check_names_the_file_that_it_really_is(source, folder):
     path = put(folder, "tiny.t", TEXT)
-    with pytest.raises(DataError, match=r"tiny\.t: this is the file tiny of tiny, not tiny\.t"):
+    with pytest.raises(
+        DataError,
+        match=r"tiny\.t: this is the file tiny of the data set tiny, not the file tiny\.t",
+    ):
         examine(source, source.test, path)
 
 
@@ -430,9 +436,9 @@ def test_check_looks_at_every_file(source, folder):
     assert "this file is missing, but the data set can be used without this file" in test.says
     needed = check(replace(source, needs_test=True))[1]
     assert not needed.good
-    assert "tiny: put the file tiny.t " in needed.says
+    assert "tiny: this data set needs the file tiny.t, which is not here" in needed.says
     path = put(folder, "tiny.t", b"1 1:x\n")
-    assert f"{path}:1:3: value is not a number" in check(source)[1].says
+    assert f"{path}:1:3: the value is not a number" in check(source)[1].says
 
 
 def test_counts_need_no_more_than_a_block(tmp_path):
@@ -471,7 +477,11 @@ def test_the_subset_is_never_taken_for_rcv1(part):
     if path is None:
         pytest.skip("FEDDCD_DATA lacks rcv1-subset")
     with pytest.raises(
-        DataError, match=rf"is the file rcv1sub_{part}\.binary of rcv1-subset, not rcv1_"
+        DataError,
+        match=(
+            rf"is the file rcv1sub_{part}\.binary of the data set rcv1-subset, not the file "
+            rf"rcv1_"
+        ),
     ):
         examine(rcv1, rcv1.train, path)
 
@@ -614,7 +624,10 @@ def test_cli_fetches_and_checks(source, folder, capsys):
     assert f"fetched and checked: {folder / 'tiny.t.xz'}" in said
     said = feddcd("data check tiny", capsys)
     assert f"right    {folder / 'tiny.bz2'}" in said
-    assert "feddcd knows no checksum of this file; counts agree: rows 2" in said
+    assert (
+        "feddcd knows no checksum of this file, so it compared counts. These counts are "
+        "right: rows 2" in said
+    )
     put(folder, "tiny.t.xz", b"1 1:1\n")
     said = feddcd("data check tiny", capsys, 2)
     assert "rows 1 instead of 2" in said
@@ -645,11 +658,14 @@ def test_cli_list(source, folder, tables, capsys):
     [
         (
             "fetch minst",
-            "there is no data set 'minst'; did you mean 'mnist'? there are mnist, rcv1",
+            "there is no data set 'minst'; did you mean 'mnist'? the data sets are mnist, rcv1",
         ),
         ("check wine", "wine comes with the package"),
-        ("check a9a", "binary/a9a with the command: feddcd data fetch a9a"),
-        ("check rcv1-subset", "rcv1-subset: put the file rcv1sub_train.binary (plain, .bz2"),
+        ("check a9a", "binary/a9a, use the command: feddcd data fetch a9a"),
+        (
+            "check rcv1-subset",
+            "rcv1-subset: this data set needs the file rcv1sub_train.binary, which is",
+        ),
         (
             "fetch rcv1-subset",
             "rcv1-subset has no public address, so feddcd cannot download it: put the file rcv1sub",
@@ -663,7 +679,9 @@ def test_cli_refuses(command, message, capsys):
 
 
 def test_cli_checks_the_authors_tables(tables, capsys):
-    assert "2 runs, 3 rounds" in feddcd("data check authors-results", capsys)
+    assert ("2 runs with 3 rounds in all. The authors published 64 runs") in feddcd(
+        "data check authors-results", capsys
+    )
     assert f"already here: {tables}" in feddcd("data fetch authors-results", capsys)
 
 

@@ -75,7 +75,14 @@ def test_tables_are_known_by_name(name, table):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("t.txt", "a\n1\n", "t.txt: the name of a table must end in .csv, .tsv"),
+        (
+            "t.txt",
+            "a\n1\n",
+            (
+                "t.txt: feddcd cannot read this file as a table, because its name does not end "
+                "in .csv, .tsv"
+            ),
+        ),
         (
             "t.csv",
             "",
@@ -92,7 +99,7 @@ def test_tables_are_known_by_name(name, table):
             b"a\n1\n\0\n",
             (
                 "t.csv:3: the file contains a zero byte, so it is not a text file; if it is UTF-16 "
-                "text, say so with encoding='utf-16-le'"
+                "text, give encoding='utf-16-le'"
             ),
         ),
         ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "incomplete or damaged gzip"),

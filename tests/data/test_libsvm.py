@@ -43,51 +43,51 @@ BAD = [
     (b"# only a comment\n", "data.txt: no rows"),
     (b"\xef\xbb\xbf", "data.txt: no rows"),
     (b"1\n-1\n", "data.txt: no row has a feature"),
-    (b"abc 1:1\n", "data.txt:1:1: label is not a number (token 'abc')"),
-    (b"1 1:1\nabc 1:1\n", "data.txt:2:1: label is not a number"),
-    (b"1 1:1\n\n  abc 1:1\n", "data.txt:3:3: label is not a number"),
-    (b"1,2 1:1\n", "data.txt:1:1: label is not a number (token '1,2')"),
-    (b"1_0 1:1\n", "data.txt:1:1: label is not a number"),
-    (b"0x1 1:1\n", "data.txt:1:1: label is not a number"),
-    (b"1e 1:1\n", "data.txt:1:1: label is not a number"),
-    (b"+-1 1:1\n", "data.txt:1:1: label is not a number"),
-    (b". 1:1\n", "data.txt:1:1: label is not a number"),
-    ("−1 1:1\n".encode(), "data.txt:1:1: label is not a number"),
-    (b"nan 1:1\n", "data.txt:1:1: label is not finite (token 'nan')"),
-    (b"-inf 1:1\n", "data.txt:1:1: label is not finite"),
-    (b"1e999 1:1\n", "data.txt:1:1: label is too large for a float64"),
-    (b"1:1 2:1\n", "data.txt:1:1: this row has no label (token '1:1')"),
-    (b"1 1:1\n :3\n", "data.txt:2:2: this row has no label (token ':3')"),
-    (b"1 1:nan\n", "data.txt:1:3: value is not finite (token '1:nan')"),
-    (b"1 1:1 2:NaN\n", "data.txt:1:7: value is not finite (token '2:NaN')"),
-    (b"1 1:Infinity\n", "data.txt:1:3: value is not finite"),
-    (b"1 1:-Inf\n", "data.txt:1:3: value is not finite"),
-    (b"1 1:1e400\n", "data.txt:1:3: value is too large for a float64"),
-    (b"1 1:x\n", "data.txt:1:3: value is not a number (token '1:x')"),
-    (b"1 1:1_0\n", "data.txt:1:3: value is not a number"),
-    (b"1 1:1e5.5\n", "data.txt:1:3: value is not a number"),
-    (b"1 1:1.2.3\n", "data.txt:1:3: value is not a number"),
-    (b"1 1:1-2\n", "data.txt:1:3: value is not a number"),
-    (b"1 1:1,5\n", "data.txt:1:3: value is not a number"),
-    ("1 1:１\n".encode(), "data.txt:1:3: value is not a number"),
-    (b"1 1:1 2:\n", "data.txt:1:7: missing value (token '2:')"),
-    (b"1 1: 2:3\n", "data.txt:1:3: missing value (token '1:')"),
-    (b"1 1:1 :2\n", "data.txt:1:7: missing index (token ':2')"),
-    (b"1 1 :2\n", "data.txt:1:3: malformed feature (token '1')"),
-    (b"1 1:2:3\n", "data.txt:1:3: malformed feature (token '1:2:3')"),
-    (b"1 1::3\n", "data.txt:1:3: malformed feature (token '1::3')"),
-    (b"1 1:1 7\n", "data.txt:1:7: malformed feature (token '7'); expected index:value"),
-    (b"1 2\n", "data.txt:1:3: malformed feature (token '2')"),
-    (b"1 a:1\n", "data.txt:1:3: the index is not a whole number (token 'a:1')"),
+    (b"abc 1:1\n", "data.txt:1:1: the label is not a number (at 'abc')"),
+    (b"1 1:1\nabc 1:1\n", "data.txt:2:1: the label is not a number"),
+    (b"1 1:1\n\n  abc 1:1\n", "data.txt:3:3: the label is not a number"),
+    (b"1,2 1:1\n", "data.txt:1:1: the label is not a number (at '1,2')"),
+    (b"1_0 1:1\n", "data.txt:1:1: the label is not a number"),
+    (b"0x1 1:1\n", "data.txt:1:1: the label is not a number"),
+    (b"1e 1:1\n", "data.txt:1:1: the label is not a number"),
+    (b"+-1 1:1\n", "data.txt:1:1: the label is not a number"),
+    (b". 1:1\n", "data.txt:1:1: the label is not a number"),
+    ("−1 1:1\n".encode(), "data.txt:1:1: the label is not a number"),
+    (b"nan 1:1\n", "data.txt:1:1: the label is not finite (at 'nan')"),
+    (b"-inf 1:1\n", "data.txt:1:1: the label is not finite"),
+    (b"1e999 1:1\n", "data.txt:1:1: the label is too large for a float64"),
+    (b"1:1 2:1\n", "data.txt:1:1: this row has no label (at '1:1')"),
+    (b"1 1:1\n :3\n", "data.txt:2:2: this row has no label (at ':3')"),
+    (b"1 1:nan\n", "data.txt:1:3: the value is not finite (at '1:nan')"),
+    (b"1 1:1 2:NaN\n", "data.txt:1:7: the value is not finite (at '2:NaN')"),
+    (b"1 1:Infinity\n", "data.txt:1:3: the value is not finite"),
+    (b"1 1:-Inf\n", "data.txt:1:3: the value is not finite"),
+    (b"1 1:1e400\n", "data.txt:1:3: the value is too large for a float64"),
+    (b"1 1:x\n", "data.txt:1:3: the value is not a number (at '1:x')"),
+    (b"1 1:1_0\n", "data.txt:1:3: the value is not a number"),
+    (b"1 1:1e5.5\n", "data.txt:1:3: the value is not a number"),
+    (b"1 1:1.2.3\n", "data.txt:1:3: the value is not a number"),
+    (b"1 1:1-2\n", "data.txt:1:3: the value is not a number"),
+    (b"1 1:1,5\n", "data.txt:1:3: the value is not a number"),
+    ("1 1:１\n".encode(), "data.txt:1:3: the value is not a number"),
+    (b"1 1:1 2:\n", "data.txt:1:7: the value is missing (at '2:')"),
+    (b"1 1: 2:3\n", "data.txt:1:3: the value is missing (at '1:')"),
+    (b"1 1:1 :2\n", "data.txt:1:7: the index is missing (at ':2')"),
+    (b"1 1 :2\n", "data.txt:1:3: this is not an index and a value (at '1')"),
+    (b"1 1:2:3\n", "data.txt:1:3: this is not an index and a value (at '1:2:3')"),
+    (b"1 1::3\n", "data.txt:1:3: this is not an index and a value (at '1::3')"),
+    (b"1 1:1 7\n", "data.txt:1:7: this is not an index and a value (at '7'); expected index:value"),
+    (b"1 2\n", "data.txt:1:3: this is not an index and a value (at '2')"),
+    (b"1 a:1\n", "data.txt:1:3: the index is not a whole number (at 'a:1')"),
     (b"1 1.0:1\n", "data.txt:1:3: the index is not a whole number"),
     (b"1 1e2:1\n", "data.txt:1:3: the index is not a whole number"),
     (b"1 +1:1\n", "data.txt:1:3: the index is not a whole number"),
-    (b"1 -3:1\n", "data.txt:1:3: the index -3 is negative (token '-3:1'); the first index is 1"),
+    (b"1 -3:1\n", "data.txt:1:3: the index -3 is negative (at '-3:1'); the first index is 1"),
     (
         b"1 0:1\n",
         (
             "data.txt:1:3: the index is 0, but the first index of this file should be 1 "
-            "(token '0:1'); if the first index is 0, give index_base=0"
+            "(at '0:1'); if the first index is 0, give index_base=0"
         ),
     ),
     (
@@ -97,14 +97,14 @@ BAD = [
     (
         b"1 3:1 3:2\n",
         (
-            "data.txt:1:7: the index 3 occurs twice (token '3:2'); an index may occur only once in "
+            "data.txt:1:7: the index 3 occurs twice (at '3:2'); an index may occur only once in "
             "a row"
         ),
     ),
     (
         b"1 3:1 1:1 3:2\n",
         (
-            "data.txt:1:11: the index 3 occurs twice (token '3:2'); an index may occur "
+            "data.txt:1:11: the index 3 occurs twice (at '3:2'); an index may occur "
             "only once in "
             "a row"
         ),
@@ -112,7 +112,7 @@ BAD = [
     (
         b"1 3:1 03:2\n",
         (
-            "data.txt:1:7: the index 3 occurs twice (token '03:2'); an index may occur "
+            "data.txt:1:7: the index 3 occurs twice (at '03:2'); an index may occur "
             "only once in "
             "a row"
         ),
@@ -128,16 +128,16 @@ BAD = [
     ),
     (
         b"1 qid:3 1:1\n",
-        "data.txt:1:3: a query id (token 'qid:3'); feddcd cannot read ranking files",
+        "data.txt:1:3: this row has a query id (at 'qid:3'); feddcd cannot read files with query",
     ),
     (b"1 1:1\n1 1:1 # caf\xe9\n", "data.txt:2:12: byte 0xe9 is not UTF-8"),
     (b"\xff\xfe1\x00 \x00", "data.txt:1:1: byte 0xff is not UTF-8"),
-    (b"1 1:1\x00\n", "data.txt:1:6: there is a control character in this line (token '\\x00')"),
-    (b"1 1:1\r-1 1:1\r", "data.txt:1:6: there is a control character in this line (token '\\r')"),
+    (b"1 1:1\x00\n", "data.txt:1:6: there is a control character in this line (at '\\x00')"),
+    (b"1 1:1\r-1 1:1\r", "data.txt:1:6: there is a control character in this line (at '\\r')"),
     (
         b"1 1:1\x0b2:1\n",
         (
-            r"data.txt:1:6: there is a control character in this line (token '\x0b'); a "
+            r"data.txt:1:6: there is a control character in this line (at '\x0b'); a "
             r"LIBSVM file "
             "is text with one row in each line"
         ),
@@ -145,13 +145,13 @@ BAD = [
     (
         b"PK\x03\x04",
         (
-            r"data.txt:1:3: there is a control character in this line (token '\x03'); a "
+            r"data.txt:1:3: there is a control character in this line (at '\x03'); a "
             r"LIBSVM file "
             "is text with one row in each line"
         ),
     ),
     (b"1\xc2\xa01:1\n", "data.txt:1:1: this row has no label"),
-    (b"1\t1:1\t\t2:y\n", "data.txt:1:8: value is not a number (token '2:y')"),
+    (b"1\t1:1\t\t2:y\n", "data.txt:1:8: the value is not a number (at '2:y')"),
     (
         b"\xef\xbb\xbf1 0:1\n",
         "data.txt:1:3: the index is 0, but the first index of this file should be 1",
@@ -164,7 +164,7 @@ BAD = [
         b"1 1:1\n" * 16 + b"1 " + b" " * 20 + b"0:1",
         "data.txt:17:23: the index is 0, but the first index of this file should be 1",
     ),
-    (b"1 " + b"y" * 100 + b"\n", "(token '" + "y" * 40 + "...')"),
+    (b"1 " + b"y" * 100 + b"\n", "(at '" + "y" * 40 + "...')"),
 ]
 
 
@@ -186,7 +186,7 @@ def test_refuses(tmp_path, cache_folder, content, message):
         ({"n_features": 0}, "n_features must be a whole number >= 1, got 0"),
         ({"n_features": 2.5}, "n_features must be a whole number >= 1, got 2.5"),
         ({"n_features": 2**31}, "n_features must be at most 2147483646"),
-        ({"n_features": 4}, "data.txt:2:7: the index 5 is larger than n_features=4 (token '5:1')"),
+        ({"n_features": 4}, "data.txt:2:7: the index 5 is larger than n_features=4 (at '5:1')"),
         ({"n_features": 5, "index_base": 0}, "the index 5 is larger than n_features=5"),
     ],
 )
@@ -208,7 +208,7 @@ def test_a_cached_wide_file_still_needs_n_features(tmp_path):
         DataError,
         match=(
             r"data\.txt:1:3: with the index 200000000, the data would have more than 100000000 "
-            r"features \(token '200000000:1'\); if this index is right, give n_features"
+            r"features \(at '200000000:1'\); if this index is right, give n_features"
         ),
     ):
         read_libsvm(path)
@@ -303,7 +303,7 @@ def test_lines_are_counted_over_blocks(tmp_path, monkeypatch):
     with pytest.raises(
         DataError,
         match=(
-            r"data\.txt:31:3: the index is 0, but the first index of this file should be 1 \(token "
+            r"data\.txt:31:3: the index is 0, but the first index of this file should be 1 \(at "
             r"'0:1'\); if the first index is 0, give index_base=0"
         ),
     ):
@@ -499,7 +499,7 @@ def test_mnist_in_full(monkeypatch):
     assert np.array_equal(np.unique(y), np.arange(10))
     labels = dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True))
     source, counts = KNOWN["mnist"], Counts(len(y), 778, X.nnz, labels)
-    assert "counts agree" in _agreeing(source.test, counts, source.features, path)
+    assert "These counts are right" in _agreeing(source.test, counts, source.features, path)
     lines = b"".join(texts).splitlines()
     assert len(lines) == 10_000
     for place in (slice(300), slice(-300, None)):

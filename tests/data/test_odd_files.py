@@ -173,21 +173,27 @@ def test_a_file_of_more_rows_than_are_sniffed():
 USED = {  # refused where the column x is used, and no sooner
     "an ISO date": (
         "x,y\n2024-05-01,1\n",
-        "column 'x' has '2024-05-01' on line 2: a date or a time is not a "
-        "number; change the dates to days or years",
+        "column 'x' has '2024-05-01' on line 2, which is a date or a time. Change such values to "
+        "numbers, for example days or years",
     ),
-    "a time stamp": ("x,y\n2024-05-01T12:30:00Z,1\n", "'2024-05-01T12:30:00Z' on line 2: a date"),
+    "a time stamp": (
+        "x,y\n2024-05-01T12:30:00Z,1\n",
+        "'2024-05-01T12:30:00Z' on line 2, which is a date",
+    ),
     "a German date": (
         "x,y\n01.05.2024,1\n",
-        "column 'x' has '01.05.2024' on line 2: a date or a time",
+        "column 'x' has '01.05.2024' on line 2, which is a date or a time",
     ),
     "an American date": (
         "x,y\n5/1/2024,1\n",
-        "column 'x' has '5/1/2024' on line 2: a date or a time",
+        "column 'x' has '5/1/2024' on line 2, which is a date or a time",
     ),
     "a time": (
         "x,y\n12:30,1\n",
-        "column 'x' has '12:30' on line 2: a date or a time is not a number",
+        (
+            "column 'x' has '12:30' on line 2, which is a date or a time. Change such values to "
+            "numbers"
+        ),
     ),
     "a percent sign": (
         "x,y\n45%,1\n50%,2\n",
@@ -279,17 +285,17 @@ USED = {  # refused where the column x is used, and no sooner
     "thousands or decimals": (
         "x;y\n1,234;1\n",
         (
-            "t.csv: column 'x' has '1,234' on line 2, which may be 1234 or 1.234: say with "
-            "decimal which sign is the decimal sign"
+            "t.csv: column 'x' has '1,234' on line 2, which may mean 1234 or 1.234: give "
+            "the decimal sign of this file with decimal"
         ),
     ),
     "the same with a point": (
         "x;y\n1.234;1\n",
-        "column 'x' has '1.234' on line 2, which may be 1234",
+        "column 'x' has '1.234' on line 2, which may mean 1234",
     ),
     "the same in quotes": (
         'x,y\n"1,234",1\n',
-        "column 'x' has '1,234' on line 2, which may be 1234",
+        "column 'x' has '1,234' on line 2, which may mean 1234",
     ),
     "both signs": (
         "x;y\n1.5;1,5\n",
@@ -391,8 +397,8 @@ REFUSED = {
         ("x,y\nä,1\n".encode() + b"\xe4,2\n"),
         {},
         (
-            "t.csv:3: byte 0xe4 is not UTF-8 text; correct this byte, or say with encoding "
-            "which encoding the file has"
+            "t.csv:3: byte 0xe4 is not UTF-8 text; correct this byte, or give the encoding of "
+            "the file with encoding"
         ),
     ),
     "no western text": (
@@ -405,7 +411,7 @@ REFUSED = {
         {},
         (
             "t.csv:1: the file contains a zero byte, so it is not a text file; if it is "
-            "UTF-16 text, say so with encoding='utf-16-le'"
+            "UTF-16 text, give encoding='utf-16-le'"
         ),
     ),
     "the wrong encoding": (
@@ -473,7 +479,7 @@ REFUSED = {
     "names that look alike": (
         "x²,x2\n1,2\n".encode(),
         {},
-        "t.csv:1: the names 'x²', 'x2' of columns look alike; rename one",
+        "t.csv:1: the columns 'x²', 'x2' have names that look alike; rename one of them",
     ),
     "one name in two spellings": ("ä,a\u0308\n1,2\n".encode(), {}, "two columns have the name 'ä'"),
     "nothing": (
@@ -502,7 +508,7 @@ def test_files_of_other_programs(suffix):
     assert is_foreign(name)
     with pytest.raises(DataError) as error:
         read(b"", name)
-    assert f"{name}: the name of a table must end in .csv, .tsv" in str(error.value)
+    assert f"{name}: feddcd cannot read this file as a table, because" in str(error.value)
     assert str(error.value).endswith(FOREIGN[suffix])
 
 
@@ -551,7 +557,7 @@ def test_a_sheet_of_excel():
         (
             {"a": PATIENTS, "b": PATIENTS},
             {},
-            "has the sheets 'a', 'b': say with sheet='a' which sheet to read",
+            "has the sheets 'a', 'b': choose one, for example with sheet='a'",
         ),
         ({"a": PATIENTS}, {"sheet": "aa"}, "no sheet 'aa'; did you mean 'a'? the sheets are 'a'"),
         (
@@ -627,10 +633,10 @@ def test_hidden_rows_and_percent_cells_are_told():
     table = read_frame("t.xlsx")
     assert table.frame["x"].tolist() == [1, 2, 3]
     assert (
-        "; 1 row hidden in Excel (by a filter or by hand); feddcd also uses hidden rows"
+        "; Excel hides 1 row (by a filter or by hand), but feddcd also uses hidden rows"
         in table.notes[0]
     )
-    assert "; 'spo2': Excel shows per cent, but feddcd reads 97% as 0.97" in table.notes[0]
+    assert "; Excel shows 'spo2' in per cent, but feddcd reads 97% as 0.97" in table.notes[0]
 
 
 BOMBS = {"gz": gzip.compress, "bz2": bz2.compress, "xz": lzma.compress}
@@ -675,7 +681,7 @@ def test_dates_and_errors_of_excel():
     day = datetime.datetime(2024, 5, 1)
     table = read_frame(book({"a": [["day", "x"], [day, 1], [day, "#N/A"], [day, 2]]}))
     for name, message in (
-        ("day", "'2024-05-01' in row 2: a date"),
+        ("day", "'2024-05-01' in row 2, which is a date"),
         (
             "x",
             (

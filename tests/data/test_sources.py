@@ -153,18 +153,17 @@ def test_importing_does_not_import_scikit_learn():
         (
             "synthetic:n=1000000000000",
             (
-                "synthetic: Options(n=1000000000000, d=20, classes=3, groups=20, "
-                "heterogeneity=0.5) "
-                "is too large for this machine"
+                "synthetic: n=1000000000000, d=20, classes=3, groups=20 would give more than "
+                "1,073,741,824 numbers; use smaller values"
             ),
         ),
         ("synthetic:n=50,groups=1,classes=40", "of 40 classes occur in n=50 rows; use a larger n"),
         ("synthetic-iid:n=30", "synthetic-iid has no options, got 'synthetic-iid:n=30'"),
-        ("mnist", "mnist: put the file mnist.scale"),
-        ("a9a", "a9a: put the file a9a (plain, .bz2, .gz or .xz) into the folder"),
+        ("mnist", "mnist: this data set needs the file mnist.scale"),
+        ("a9a", "Or put the file a9a, plain or packed as .bz2, .gz or .xz, into "),
         ("rcv1-subset", "put the file rcv1sub_t"),
-        ("rcv1-subset", "this file has no public address"),
-        ("rcv1", "binary/rcv1_train.binary.bz2 with the command: feddcd data fetch rcv1"),
+        ("rcv1-subset", "which is not here and has no public address"),
+        ("rcv1", "binary/rcv1_train.binary.bz2, use the command: feddcd data fetch rcv1"),
     ],
 )
 def test_refuses_names(name, message):
@@ -197,12 +196,16 @@ def test_refuses_options(name, options, message):
 def test_a_missing_file_says_where_to_put_it(tmp_path, monkeypatch):
     with pytest.raises(DataError) as caught:
         load("phishing")
-    assert "FEDDCD_DATA names (not set)" in str(caught.value)
+    assert "another folder that you name in the environment variable FEDDCD_DATA" in str(
+        caught.value
+    )
     assert str(tmp_path / "cache") in str(caught.value)
     monkeypatch.setenv("FEDDCD_DATA", str(tmp_path / "mine"))
     with pytest.raises(DataError) as caught:
         load("phishing")
-    assert f"names ({tmp_path / 'mine'})" in str(caught.value)
+    assert f"into {tmp_path / 'mine'} (from the environment variable FEDDCD_DATA)" in str(
+        caught.value
+    )
 
 
 @pytest.mark.parametrize("variable", ["FEDDCD_DATA", "FEDDCD_CACHE"])
@@ -223,7 +226,7 @@ def test_known_test_files_come_along_or_are_replaced(tmp_path, monkeypatch):
     write(tmp_path, "mnist.scale", b"1 780:1\n2 1:1\n")
     other = write(tmp_path, "other", b"3 5:1\n")
     assert load("mnist", test=other).y_test.tolist() == [3]
-    with pytest.raises(DataError, match=r"mnist: put the file mnist\.scale\.t "):
+    with pytest.raises(DataError, match=r"mnist: this data set needs the file mnist\.scale\.t, "):
         load("mnist")
     write(tmp_path, "mnist.scale.t", b"2 778:1\n")
     assert load("mnist").X_test.shape == (1, 780)
@@ -389,4 +392,4 @@ def agrees(source, file, **options):
     X, y = read_libsvm(path, **options)
     labels = dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True))
     counts = Counts(len(y), int(X.indices.max()) + 1, X.nnz, labels)
-    assert "counts agree" in _agreeing(file, counts, source.features, path)
+    assert "These counts are right" in _agreeing(file, counts, source.features, path)

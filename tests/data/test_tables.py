@@ -247,7 +247,12 @@ BAD = [
         "y",
         "column 'b' must contain numbers, but has '1_000' on line 3",
     ),
-    ("s.csv", TOP + '1,"1,234",0\n', "y", "'b' has '1,234' on line 3, which may be 1234 or 1.234"),
+    (
+        "s.csv",
+        TOP + '1,"1,234",0\n',
+        "y",
+        "'b' has '1,234' on line 3, which may mean 1234 or 1.234",
+    ),
     (
         "s.csv",
         TOP + "1,2024-05-01,0\n",
@@ -289,8 +294,9 @@ BAD = [
         "1",
         "y",
         (
-            "s.xls: the name of a table must end in .csv, .tsv (also with .gz, .bz2 or .xz), .xlsx "
-            "or .parquet; save it as .xlsx or .csv"
+            "s.xls: feddcd cannot read this file as a table, because its name does not end "
+            "in .csv, "
+            ".tsv (also with .gz, .bz2 or .xz), .xlsx or .parquet; save it as .xlsx or .csv"
         ),
     ),
     ("s.csv.zip", "1", "y", "xlsx or .parquet; unpack it first, or compress the .csv with gzip"),

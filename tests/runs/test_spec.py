@@ -158,7 +158,10 @@ def test_wrong_types(name):
         ("settings = 3", "settings should be of type dict, got 3"),
         ("data = 2020-01-01", "data should be of type str"),
         ("roundz = 3", "unknown setting 'roundz'; did you mean 'rounds'?"),
-        ("[feddcd]\neta = 1", "unknown setting 'feddcd'; there are algorithm, certify_every"),
+        (
+            "[feddcd]\neta = 1",
+            "unknown setting 'feddcd'; the known names are algorithm, certify_every",
+        ),
         ("rounds = 1\nrounds = 2", "not a TOML file"),
     ],
 )
@@ -176,7 +179,7 @@ def test_a_file_that_is_not_text(path):
 
 def test_nearest():
     assert nearest("fedavgg", {"fedavg", "feddcd"}) == (
-        "; did you mean 'fedavg'? there are fedavg, feddcd"
+        "; did you mean 'fedavg'? The known names are fedavg, feddcd"
     )
-    assert nearest("x", ["b", "a"]) == "; there are a, b"
-    assert nearest("x", []) == "; there are none"
+    assert nearest("x", ["b", "a"]) == "; the known names are a, b"
+    assert nearest("x", []) == "; no name is known here"

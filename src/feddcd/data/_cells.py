@@ -213,12 +213,13 @@ def _doubt(
     if unsure and all(map(any_number, kinds)):
         value = min(unsure)
         both = f"{re.sub('[.,]', '', value)} or {value.replace(',', '.')}"
-        why = f", which may be {both}: say with <decimal> which sign is the decimal sign"
+        why = f", which may mean {both}: give the decimal sign of this file with <decimal>"
         return told(value, why, decimal=None)
     if all(fits(DATE, kind.strip()) for kind in kinds):
-        return told(
-            min(kinds), ": a date or a time is not a number; change the dates to days or years"
+        why = (
+            ", which is a date or a time. Change such values to numbers, for example days or years"
         )
+        return told(min(kinds), why)
     signs = [kind for kind in kinds if fits(SIGNS, kind.strip())]
     numbers = {kind for kind in kinds if is_number(kind, point.sign)}
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):

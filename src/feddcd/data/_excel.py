@@ -102,7 +102,7 @@ def _check_name(file: str, sheets: dict[str, Any], wanted: str | None) -> None:
 def _choose(file: str, walked: dict[str, _Walked]) -> str:
     filled = [title for title, sheet in walked.items() if sheet.rows]
     if len(filled) > 1:
-        told = f"this file has the sheets {listed(filled)}: say with <sheet> which sheet to read"
+        told = f"this file has the sheets {listed(filled)}: choose one, for example with <sheet>"
         raise DataError(told, file=file, settings={"sheet": filled[0]})
     return (filled or list(walked))[0]
 

@@ -164,7 +164,7 @@ class _Place:
         token = self.token
         shown = token if len(token) <= LONGEST_SHOWN else token[:LONGEST_SHOWN] + "..."
         where = f"{self.rules.file}:{self.line}:{self.column}"
-        raise DataError(f"{where}: {what} (token {shown!r}); {hint}")
+        raise DataError(f"{where}: {what} (at {shown!r}); {hint}")
 
 
 def parse_lines(text: bytes, first_line: int, rules: Rules) -> RowBlock:
@@ -213,7 +213,7 @@ def _tokens(raw: bytes, line: int, rules: Rules) -> list[_Place]:
 def _label(place: _Place) -> float:
     if ":" in place.token:
         place.refuse("this row has no label", "expected 'label index:value ...'")
-    return _number(place, place.token, "label")
+    return _number(place, place.token, "the label")
 
 
 def _features(places: list[_Place]) -> dict[int, float]:
@@ -221,21 +221,23 @@ def _features(places: list[_Place]) -> dict[int, float]:
     for place in places:
         index_text, colon, value_text = place.token.partition(":")
         if index_text == "qid":
-            place.refuse("a query id", "feddcd cannot read ranking files (files with qid:)")
+            place.refuse(
+                "this row has a query id", "feddcd cannot read files with query ids (qid:)"
+            )
         if not colon or ":" in value_text:
-            place.refuse("malformed feature", "expected index:value")
+            place.refuse("this is not an index and a value", "expected index:value")
         index = _index(place, index_text)
         if index in row:
             first = index + place.rules.base
             place.refuse(f"the index {first} occurs twice", "an index may occur only once in a row")
-        row[index] = _number(place, value_text, "value")
+        row[index] = _number(place, value_text, "the value")
     return row
 
 
 def _index(place: _Place, text: str) -> int:
     base, n_features = place.rules.base, place.rules.n_features
     if not text:
-        place.refuse("missing index", "expected index:value without blanks")
+        place.refuse("the index is missing", "expected index:value without blanks")
     if re.fullmatch(r"-[0-9]+", text):
         place.refuse(f"the index {text[:LONGEST_SHOWN]} is negative", f"the first index is {base}")
     if not re.fullmatch(r"[0-9]+", text):
@@ -264,7 +266,7 @@ def _number(place: _Place, text: str, what: str) -> float:
     if NOT_FINITE.fullmatch(text):
         place.refuse(f"{what} is not finite", "NaN and infinity are not allowed")
     if not text:
-        place.refuse(f"missing {what}", "expected index:value without blanks")
+        place.refuse(f"{what} is missing", "expected index:value without blanks")
     if not NUMBER.fullmatch(text):
         place.refuse(f"{what} is not a number", "expected a decimal number such as -1.5e-3")
     number = float(text)

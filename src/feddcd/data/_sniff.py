@@ -44,7 +44,7 @@ def decode(file: str, data: bytes, encoding: str | None) -> Decoded:
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         told = "the file contains a zero byte, so it is not a text file"
-        more = "; if it is UTF-16 text, say so with <encoding>"
+        more = "; if it is UTF-16 text, give <encoding>"
         raise DataError(f"{file}:{line}: {told}{more}", settings={"encoding": "utf-16-le"})
     return Decoded(text, name)
 
@@ -69,7 +69,7 @@ def _undecodable(file: str, data: bytes, error: UnicodeDecodeError, name: str) -
     line = data.count(b"\n", 0, error.start) + 1
     told = f"{file}:{line}: byte 0x{data[error.start]:02x} is not {name} text"
     return DataError(
-        f"{told}; correct this byte, or say with <encoding> which encoding the file has",
+        f"{told}; correct this byte, or give the encoding of the file with <encoding>",
         settings=ENCODING,
     )
 
@@ -81,7 +81,7 @@ def _western(file: str, data: bytes) -> str:
         line = data.count(b"\n", 0, error.start) + 1
         told = f"byte 0x{data[error.start]:02x} is neither UTF-8 nor Windows-1252 text"
         raise DataError(
-            f"{file}:{line}: {told}; say with <encoding> which encoding the file has",
+            f"{file}:{line}: {told}; give the encoding of the file with <encoding>",
             settings=ENCODING,
         ) from None
 

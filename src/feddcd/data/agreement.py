@@ -203,8 +203,8 @@ def _reason(o: Offer, agreed: Agreed, sites_with: Counter[str] | None) -> str:
     ours, theirs = ("text" if _is_text(c) else "numbers" for c in (o.classes, agreed.classes or ()))
     if ours != theirs:
         return (
-            f"{o.client} has {ours} as labels ({listed(o.classes, 5)}), but the federation has "
-            f"{theirs}"
+            f"{o.client} has {ours} as labels ({listed(o.classes, 5)}), but the labels of the "
+            f"federation are {theirs}"
         )
     classes = listed(agreed.classes or ())
     return f"{o.client} has the class {listed(unseen, 5)}, but the federation has only {classes}"
@@ -270,6 +270,7 @@ def _check_classes(classes: Classes, model: str, offers: list[Offer]) -> None:
     if len(classes) >= 2 and (model != "logistic" or len(classes) == 2):
         return
     needs = "2 classes" if model == "logistic" else "at least 2 classes"
-    who = lambda c: ", ".join(o.client for o in offers if c in (o.classes or ())) or "nobody"
-    holders = "; ".join(f"{listed([c])} ({who(c)})" for c in classes)
-    raise DataError(f"{model} needs {needs}, but the sites together have {len(classes)}: {holders}")
+    who = lambda c: ", ".join(o.client for o in offers if c in (o.classes or ())) or "no site"
+    holders = "; ".join(f"{listed([c])} (at {who(c)})" for c in classes)
+    have = plural(len(classes), "class", "classes")
+    raise DataError(f"{model} needs {needs}, but the sites together have {have}: {holders}")

@@ -119,8 +119,8 @@ def _check_cap(kind: str, cap: Any, limits: Any) -> None:
         raise SpecError(f"type = 'integer' needs whole numbers in cap, got {_shown(cap)}")
     if limits and (-math.inf < low < limits[0] or limits[1] < high < math.inf):
         raise SpecError(
-            f"cap = {_shown(cap)} is wider than range = {_shown(limits)}: no value is outside of "
-            "the range, so make the cap narrower"
+            f"both ends of cap must be inside range = {_shown(limits)}, because no value is "
+            f"outside of the range; got cap = {_shown(cap)}"
         )
 
 

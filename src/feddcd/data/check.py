@@ -68,7 +68,8 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
         for twin in other.files:
             if twin.sha256 == sha256 and twin.name != file.name:
                 raise DataError(
-                    f"{path}: this is the file {twin.name} of {other.name}, not {file.name}"
+                    f"{path}: this is the file {twin.name} of the data set {other.name}, not the "
+                    f"file {file.name}"
                 )
     if file.blob is not None and _blob(path, size) == file.blob:
         return f"the git blob id of the text is right: {_short(file.blob)}"
@@ -77,10 +78,13 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
             f"{path}: the sha256 of the text is {sha256}, but {file.sha256} was expected"
         )
     checksum = file.sha256 or file.blob
-    why = "feddcd knows no checksum of this file"
+    why = "feddcd knows no checksum of this file, so it compared counts"
     if checksum:
-        why = f"the file does not have the checksum {_short(checksum)}, which feddcd expects"
-    return f"{why}; {_agreeing(file, count(path, source.features), source.features, path)}"
+        why = (
+            f"the checksum of this file is not {_short(checksum)}, which feddcd expects, so feddcd "
+            "compared counts"
+        )
+    return f"{why}. {_agreeing(file, count(path, source.features), source.features, path)}"
 
 
 def count(path: Path, features: int | None = None) -> Counts:
@@ -132,11 +136,11 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
     else:
         right.append("labels " + ", ".join(f"{y:g}: {n:,}" for y, n in labels.items()))
     rest = (
-        f"; feddcd did not check {', '.join(unknown)}, because the right numbers are not known"
+        f". feddcd does not know these numbers, so it did not check them: {', '.join(unknown)}"
         if unknown
         else ""
     )
-    return f"counts agree: {', '.join(right)}{rest}"
+    return f"These counts are right: {', '.join(right)}{rest}"
 
 
 def _list(labels: list[float]) -> str:

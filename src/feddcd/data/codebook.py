@@ -167,7 +167,7 @@ def _entry(values: Any) -> ColumnEntry:
     if kind not in TYPES:
         if kind is None:
             raise SpecError(f"it has no type; give one of: {', '.join(sorted(TYPES))}")
-        raise SpecError(f"type must be a known type, got {kind!r}{nearest(str(kind), TYPES)}")
+        raise SpecError(f"there is no type {kind!r}{nearest(str(kind), TYPES)}")
     made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     for name in ("label", "unit"):
         if not isinstance(made.get(name, ""), str):
@@ -245,7 +245,7 @@ def _check_cuts(kind: str, cuts: Any) -> None:
         raise SpecError(f"cuts is only for numbers, not for type = {kind!r}")
     if not isinstance(cuts, tuple) or not all(map(is_real, cuts)):
         raise SpecError(
-            f"cuts must be a list of numbers, for example cuts = [40, 65]; got {cuts!r}"
+            f"cuts must be a list of numbers, for example cuts = [40, 65]; got {cuts!r:.80}"
         )
 
 

@@ -150,8 +150,8 @@ def _is_truth(value: Any) -> bool:
 def _check_category(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     wrong = lambda value: value not in entry.levels or _is_truth(value)
     public = f"column {name!r} has a level that is not in the codebook"
-    close = f"; levels: {listed(entry.levels, 12)}"
-    return _findings(_levels(table, name, entry), wrong, name, public, "no level", close)
+    close = f"; the levels are {listed(entry.levels, 12)}"
+    return _findings(_levels(table, name, entry), wrong, name, public, "not a level", close)
 
 
 def _check_numbers(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
@@ -180,7 +180,7 @@ def _doubtful(table: Frame, name: str, public: str) -> Mismatch:
 def _check_booleans(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     wrong = lambda v: not (_is_truth(v) or v in (0, 1) or str(v).strip().lower() in TRUTH)
     public = f"column {name!r} contains values that are not true or false"
-    return _findings(_values(table, name), wrong, name, public, "neither true nor false (or 1, 0)")
+    return _findings(_values(table, name), wrong, name, public, "not true, false, 1 or 0")
 
 
 def _booleans(table: Frame, name: str) -> np.ndarray:
@@ -192,7 +192,7 @@ def _booleans(table: Frame, name: str) -> np.ndarray:
 def _check_dates(table: Frame, name: str, entry: ColumnEntry) -> list[Mismatch]:
     public = f"column {name!r} contains values that are not dates"
     values = [None if v is None else str(v).strip() for v in _values(table, name)]
-    close = ", for example 2024-12-31"
+    close = "; write a date as in 2024-12-31"
     found = _findings(values, lambda v: not _is_date(v), name, public, "not a date", close)
     if found or entry.range is None:
         return found
@@ -223,5 +223,5 @@ def _findings(
         return []
     first = values[rows[0]]
     count = f"{plural(len(rows), 'value')} {'is' if len(rows) == 1 else 'are'}"
-    told = f"the column {name!r}: {count} {why}, the first is {first!r} <row>{close}"
+    told = f"in the column {name!r}, {count} {why}; the first is {first!r} <row>{close}"
     return [Mismatch(name, public, told, rows[0], first)]

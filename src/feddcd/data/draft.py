@@ -43,7 +43,7 @@ def draft(tables: Sequence[Frame], cap_rare: int | None = None) -> str:
         series = [table.frame[name] for table in tables if name in table.frame.columns]
         lacking = [table.file for table in tables if name not in table.frame.columns]
         values = [v for each in series for v in each.dropna().tolist()]
-        notes = [f"# this column is not in {listed(lacking, 5)}"] if lacking else []
+        notes = [f"# this column is missing in {listed(lacking, 5)}"] if lacking else []
         lines = _lines(name, values)
         if cap_rare and lines[0].startswith(('type = "integer"', 'type = "number"')):
             lines += _capped(by_others([table.frame for table in tables], name), cap_rare)
@@ -60,10 +60,10 @@ def _capped(parts: Sequence[Sequence[np.ndarray]], k: int) -> list[str]:
     found = next(iter(proposals(parts, k)), None)
     if found is None:
         return [
-            f"# feddcd found no cap and step that give each value {k} rows: use levels, or "
-            "remove this column"
+            f"# feddcd found no cap and step with which each value has at least {k} rows: use "
+            "levels, or remove this column"
         ]
-    why = f"  # check: computed from the data, so that each value has at least {k} rows"
+    why = f"  # feddcd chose this from the data, so that each value has at least {k} rows: check it"
     lines = [f"{name} = {value}" for name, value in found.plain().items()]
     return [lines[0] + why, *lines[1:]]
 

@@ -133,7 +133,7 @@ def phantom(d: int, k: int, *, model: str = "softmax", **options: Any) -> Federa
     many = model.partition(":")[0] in ("softmax", "mlp")
     if d < 1 or (k < 2 if many else k != 1):
         raise DataError(
-            f"the model {model} needs d >= 1 features and k {'>= 2' if many else '= 1'} columns, "
+            f"the model {model} needs d >= 1 features and k {'>= 2' if many else '= 1'} outputs, "
             f"got d={d!r}, k={k!r}"
         )
     return _alone(np.zeros((1, d)), np.zeros((1, k)), model, **options)
@@ -143,7 +143,10 @@ def dimensions(agreed: Agreed, model: str) -> tuple[int, int]:
     """The d and k of `phantom` for what the sites have agreed on."""
     classes = len(agreed.classes or ())
     if is_classifier(model) != (classes >= 2) or (model == "logistic" and classes != 2):
-        raise DataError(f"{model} cannot be used with the agreed classes {agreed.classes}")
+        needs = "no classes" if not is_classifier(model) else "at least 2 classes"
+        needs = "exactly 2 classes" if model == "logistic" else needs
+        found = listed(agreed.classes or ()) or "none"
+        raise DataError(f"the model {model} needs {needs}, but the agreed classes are {found}")
     d = agreed.features if isinstance(agreed.features, int) else len(agreed.features)
     return d, 1 if classes == 0 or model == "logistic" else classes
 

@@ -24,17 +24,18 @@ from .files import check_file, whole_text
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PACKED = (".gz", ".bz2", ".xz")
 OTHERS = (".parquet", ".xlsx")
+_IN_R = "convert it in R with write.csv({}, 'table.csv', row.names = FALSE)"
 FOREIGN = {  # what people have, and how it becomes a table
     ".xls": "save it as .xlsx or .csv",
     ".xlsm": "save it as .xlsx or .csv",
     ".ods": "save it as .csv or .xlsx",
-    ".sav": "in R: write.csv(haven::read_sav(FILE), 'table.csv', row.names = FALSE)",
-    ".dta": "in R: write.csv(haven::read_dta(FILE), 'table.csv', row.names = FALSE)",
-    ".sas7bdat": "in R: write.csv(haven::read_sas(FILE), 'table.csv', row.names = FALSE)",
-    ".rds": "in R: write.csv(readRDS(FILE), 'table.csv', row.names = FALSE)",
-    ".rda": "in R: load(FILE), then write.csv(NAME, 'table.csv', row.names = FALSE)",
-    ".rdata": "in R: load(FILE), then write.csv(NAME, 'table.csv', row.names = FALSE)",
-    ".feather": "in R: write.csv(arrow::read_feather(FILE), 'table.csv', row.names = FALSE)",
+    ".sav": _IN_R.format("haven::read_sav(FILE)"),
+    ".dta": _IN_R.format("haven::read_dta(FILE)"),
+    ".sas7bdat": _IN_R.format("haven::read_sas(FILE)"),
+    ".rds": _IN_R.format("readRDS(FILE)"),
+    ".rda": f"{_IN_R.format('NAME')}, after load(FILE)",
+    ".rdata": f"{_IN_R.format('NAME')}, after load(FILE)",
+    ".feather": _IN_R.format("arrow::read_feather(FILE)"),
     ".json": "save it as .csv or .parquet",
     ".zip": "unpack it first, or compress the .csv with gzip",
 }
@@ -115,10 +116,9 @@ def check_kind(path: str | os.PathLike[str]) -> None:
     if is_table(path):
         return
     remedy = FOREIGN.get(Path(path).suffix.lower())
-    names = (
-        "the name of a table must end in .csv, .tsv (also with .gz, .bz2 or .xz), .xlsx or .parquet"
-    )
-    raise DataError(f"{path}: {names}{f'; {remedy}' if remedy else ''}")
+    kinds = ".csv, .tsv (also with .gz, .bz2 or .xz), .xlsx or .parquet"
+    told = f"feddcd cannot read this file as a table, because its name does not end in {kinds}"
+    raise DataError(f"{path}: {told}{f'; {remedy}' if remedy else ''}")
 
 
 def is_foreign(path: str | os.PathLike[str]) -> bool:
@@ -139,11 +139,7 @@ def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> Dat
     if all(is_number(column) for column in names):
         hint = "the first line must contain the names of the columns; "
     one = len(names) == 1 and any(mark in names[0] for mark in ";|\t, ")
-    parted = (
-        " (if these are several columns, say with <sep> which character separates them)"
-        if one
-        else ""
-    )
+    parted = "; if these are several columns, give the character between them with <sep>" * one
     told = f"there is no column {name!r}{what}; {hint}columns: {listed(names)}{parted}"
     public = f"the site's data have no column {name!r}"
     return DataError(told, file=file, settings={"sep": None}, public=public)
@@ -199,13 +195,12 @@ def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     more = []
     if sheet.hidden:
         more.append(
-            f"{plural(sheet.hidden, 'row')} hidden in Excel (by a filter or by hand); feddcd also "
+            f"Excel hides {plural(sheet.hidden, 'row')} (by a filter or by hand), but feddcd also "
             "uses hidden rows"
         )
     if sheet.shares:
-        more.append(
-            f"{listed(sheet.shares, 5)}: Excel shows per cent, but feddcd reads 97% as 0.97"
-        )
+        told = f"Excel shows {listed(sheet.shares, 5)} in per cent, but feddcd reads 97% as 0.97"
+        more.append(told)
     return made._replace(notes=("; ".join([*made.notes, *more]),))
 
 
@@ -296,5 +291,5 @@ def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> N
     alike = Counter(unicodedata.normalize("NFKC", name) for name in names)
     if look := [n for n in names if alike[unicodedata.normalize("NFKC", n)] > 1]:
         raise DataError(
-            f"{where}: the names {listed(look)} of columns look alike; rename one of the columns"
+            f"{where}: the columns {listed(look)} have names that look alike; rename one of them"
         )

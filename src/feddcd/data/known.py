@@ -124,7 +124,7 @@ _SETS = (
         File("ijcnn1.t", 91_701, EITHER_SIGN, 1_192_113, 22, BINARY, ".bz2"),
     ),
     KnownSet(
-        "covtype", "kinds of forest (one kind against all others), columns from 0 to 1, 2 classes",
+        "covtype", "kinds of forest (one against all others), values from 0 to 1, 2 classes",
         54, "CC BY 4.0 (UCI)",
         File(
             "covtype.libsvm.binary.scale", 581_012, ((1, None), (2, None)), 6_940_438, 54, BINARY,
@@ -132,7 +132,7 @@ _SETS = (
         ),
     ),
     KnownSet(
-        "rcv1-subset", "news stories, but other stories than in rcv1, 2 classes", 47_236,
+        "rcv1-subset", "news stories (not the same stories as in rcv1), 2 classes", 47_236,
         "LGPL >= 3",
         File(
             "rcv1sub_train.binary", 20_242, ((-1, 10_155), (1, 10_087)), 1_520_675,
@@ -165,19 +165,19 @@ def find(file: File) -> Path | None:
 
 def placing(file: File) -> str:
     """What to put where."""
-    named = os.environ.get("FEDDCD_DATA") or "not set"
-    return (
-        f"put the file {file.name} (plain, .bz2, .gz or .xz) into the folder that the "
-        f"environment variable FEDDCD_DATA names ({named}) or into {cache_dir()}"
-    )
+    named, other = os.environ.get("FEDDCD_DATA"), "the environment variable FEDDCD_DATA"
+    where = f"{cache_dir()}, or into another folder that you name in {other}"
+    if named:
+        where = f"{named} (from {other}) or into {cache_dir()}"
+    return f"put the file {file.name}, plain or packed as .bz2, .gz or .xz, into {where}"
 
 
 def absent(source: KnownSet, file: File) -> DataError:
     """The error for a file that is not here."""
-    here = f"{source.name}: {placing(file)}"
+    here = f"{source.name}: this data set needs the file {file.name}, which is not here"
     if file.address is None:
-        return DataError(f"{here}; this file has no public address")
+        return DataError(f"{here} and has no public address: {placing(file)}")
     return DataError(
-        f"{here}, or download the file from {file.address} with the command: feddcd data fetch "
-        f"{source.name}"
+        f"{here}. To download it from {file.address}, use the command: feddcd data fetch "
+        f"{source.name}. Or {placing(file)}"
     )

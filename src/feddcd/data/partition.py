@@ -26,7 +26,9 @@ PARTITIONS = {
         "each client gets random shares of the classes, from the Dirichlet distribution "
         "Dir(a); dirichlet:0.3 sets a = 0.3 (default: 0.5)"
     ),
-    "group": "one client for each natural group; group:12 takes the values of feature 12 as groups",
+    "group": (
+        "one client for each natural group; with group:12, the values of feature 12 are the groups"
+    ),
 }
 BY_LABEL = ("sorted", "two-class", "shards", "dirichlet")
 REDRAWS = 100

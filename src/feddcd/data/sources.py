@@ -201,7 +201,11 @@ class Options:
             if getattr(self, key) > self.n:
                 raise DataError(f"synthetic: need {key} <= n, got {getattr(self, key)} > {self.n}")
         if max(self.n, self.groups * self.classes) * max(self.d, self.classes) > MAX_VALUES:
-            raise DataError(f"synthetic: {self} is too large for this machine")
+            asked = f"n={self.n}, d={self.d}, classes={self.classes}, groups={self.groups}"
+            raise DataError(
+                f"synthetic: {asked} would give more than {MAX_VALUES:,} numbers; use "
+                "smaller values"
+            )
 
 
 def parse_options(name: str) -> Options:
