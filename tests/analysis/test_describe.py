@@ -614,7 +614,7 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
     with pytest.raises(SpecError, match="give by='site' alone"):
         feddcd.describe(patients(), by="site", site="site")
     told = " ".join(cli("describe", "--help").output.replace("│", " ").split())
-    assert "For a column of Table 1 for each site, use --by" in told
+    assert "If Table 1 itself has to have one column for each site, give this column to --by" in told
 
 
 @pytest.mark.parametrize(
@@ -622,10 +622,10 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
     [
         (
             '[describe]\ncolumns = ["age", "site"]\n',
-            "there is no column 'site'. --group site names",
+            "there is no column 'site'. With --group site, feddcd divides the rows",
         ),
         ('[describe]\ncolumns = ["agee"]\n', "there is no column 'agee'"),
-        ('[glm]\nformula = "age ~ sex + site"\n', "'site'.* --group site names the site of each"),
+        ('[glm]\nformula = "age ~ sex + site"\n', "'site'.* With --group site, feddcd divides the rows by this column"),
     ],
 )
 def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_path, monkeypatch):

@@ -141,10 +141,10 @@ def test_a_site_reads_what_a_cap_changes(capsys):
     other = int((pooled().age[within.index] != within).sum())
     said = feddcd("site check p.csv", capsys)
     assert (
-        f"column 'age': cap changes {beyond} values, step changes {other} values (of 600 values)"
+        f"column 'age': of 600 values, the cap changes {beyond} and the step changes {other}"
         in said
     )
-    assert "column 'visits': cap changes" in said
+    assert "column 'visits': of 600 values, the cap changes" in said
     assert "p.csv fits codebook.toml" in said
 
 
@@ -154,7 +154,7 @@ def test_a_draft_proposes_caps_where_it_is_asked_to(capsys):
     text = Path("draft.toml").read_text()
     assert "cap = [" in text
     said = feddcd("site check p.csv --codebook draft.toml", capsys)
-    assert "column 'age': cap changes" in said
+    assert "column 'age': of 600 values, the cap changes" in said
     feddcd("codebook p.csv --out plain.toml", capsys)
     assert "\ncap = [" not in Path("plain.toml").read_text()
     assert "--cap-rare" in feddcd("codebook p.csv --out no.toml --cap-rare 1", capsys, code=2)

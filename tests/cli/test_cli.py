@@ -429,7 +429,9 @@ HELP = {
     "": ["run", "compare", "list", "report", "demo"],
     "run": ["--data", "--algorithm", "--set", "--tau", "--l2", "--rounds", "--resume", "--out"],
     "compare": ["--data", "--algorithm", "--set", "--rounds", "--resume", "--out"],
-    "list": ["algorithms, data, models, partitions, participation or solvers"],
+    "list": [
+        "algorithms, data, models, partitions, participation, solvers, weightings or problems"
+    ],
     "report": ["--out", "folders of runs"],
     "demo": ["--out", "--quiet"],
 }

@@ -59,7 +59,7 @@ def feddcd(*arguments: str, code: int = 0) -> None:
 
 def test_words_for_missing_values_are_for_each_site_to_write(capsys):
     """The plan does not have them, and a site that does not know them refuses."""
-    line = "each site with such words needs this line in its site.toml: na = "
+    line = "each site with these words in its data needs this line in its site.toml: na = "
     for command in (["glm", "p.csv", *F], ["describe", "p.csv"]):
         feddcd(*command, "--na", "haem", "--out", command[0])
         assert f'{line}["haem"]' in " ".join(capsys.readouterr().err.split())
@@ -165,7 +165,7 @@ def test_new_rows_with_a_missing_value_have_an_empty_prediction(capsys):
     found = pd.read_csv("out/predictions.csv")
     assert found["row"].tolist() == [1, 2, 3, 4, 5]
     assert found["mean"].isna().tolist() == [False, True, False, True, False]
-    said = "predictions.csv: 2 rows without a prediction, for want of a value"
+    said = "predictions.csv has no prediction for 2 rows with missing values"
     assert said in capsys.readouterr().err
     new.assign(sex=[*"ffff", "x"]).to_csv("new.csv", index=False)
     feddcd(*GLM, *F, "--force", "--out", "out", "--predict", "new.csv", code=2)
@@ -293,8 +293,8 @@ def test_missing_values_are_counted(capsys):
     data.to_csv("p.csv", index=False)
     feddcd(*GLM, *F, "--out", "out")
     assert (
-        "8 of 240 rows are left out, because they have no value in a column (age 5, dose 4, "
-        "death 1)"
+        "feddcd leaves out 8 of 240 rows, because values are missing in these columns: age (5), "
+        "dose (4), death (1)"
     ) in capsys.readouterr().out
 
 
@@ -438,7 +438,8 @@ def test_what_is_not_proven_is_written_and_said(capsys):
     feddcd(*GLM, *F, "--max-exchanges", "2", "--tol", "1e-6", "--out", "out", code=1)
     out, err = capsys.readouterr()
     assert "NOT proven to tol=1e-06" in out
-    assert err == "note: the certificate does not reach --tol 1e-06 in 2 exchanges\n"
+    why = "summary.txt says why"
+    assert err == f"note: the coefficients are not proven to --tol 1e-06 after 2 exchanges; {why}\n"
     assert {path.name for path in Path("out").iterdir()} == WRITTEN
 
 

@@ -76,14 +76,14 @@ def test_defaults_that_a_help_text_writes_out_are_those_of_the_code():
         ("race", "bits"): f"Default: {listed([str(b) for b in BITS])}.",
         ("race", "share"): f"Default: {listed([f'{share:g}' for share in SHARES])}.",
         ("federation init", "sites"): f"Default: {_federation_options.TRIAL_SITES} with --data.",
-        ("federation study", "wait"): f"Default: {PEOPLE_S / 86400:g}, or approval_patience",
+        ("federation study", "wait"): f"or in federation.toml, otherwise {PEOPLE_S / 86400:g}.",
         ("describe", "least"): f"Default: {default(describe, 'least')} (show all counts).",
         ("describe", "quantiles"): f"Default: {default(describe, 'quantiles')}.",
     }
     for (command, name), text in texts.items():
         assert text in said(command, name)
     (without,) = (name for name, known in KNOWN.items() if not known.fetch_test)
-    assert f"no for the data set {without}." in said("data fetch", "test")
+    assert f"Default: yes, except for the data set {without}." in said("data fetch", "test")
     assert len(PAPER_PROBLEMS) == 3
     for name in ("reproduce", "tune"):
         assert "Default: the three problems of the paper." in said(name, "problem")

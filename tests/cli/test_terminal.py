@@ -58,7 +58,7 @@ def test_a_quiet_command_says_errors_and_what_is_not_proven(patients, capfd):
     feddcd("glm p.csv --formula y~age --group hospital --max-exchanges 2 --out a -q", code=1)
     out, err = capfd.readouterr()
     assert out == ""
-    assert "the certificate does not reach" in err
+    assert "the coefficients are not proven to --tol" in err
     assert len(err.splitlines()) == 1
 
 
@@ -94,14 +94,14 @@ def exchanges(step: float, monkeypatch, capfd, more: str = "") -> list[str]:
     monkeypatch.setattr(_terminal, "time", Clock(step))
     feddcd(f"glm p.csv --formula y~age --group hospital --out out --force {more}")
     lines = capfd.readouterr().err.splitlines()
-    return [line for line in lines if line.startswith(("fitting", "exchange"))]
+    return [line for line in lines if line.startswith(("feddcd fits", "exchange"))]
 
 
 def test_off_a_terminal_a_slow_table_says_its_start_its_steps_and_its_end(
     patients, monkeypatch, capfd
 ):
     first, *steps = exchanges(_terminal.LINE_S, monkeypatch, capfd)
-    assert first == "fitting the table of 40 rows"
+    assert first == "feddcd fits the model to 40 rows"
     assert len(steps) >= 3
     assert [int(line.split(":")[0].removeprefix("exchange ")) for line in steps] == sorted(
         {int(line.split(":")[0].removeprefix("exchange ")) for line in steps}

@@ -246,5 +246,5 @@ def test_a_federation_in_one_process_whose_messages_get_lost(tmp_path, capsys, m
     assert verify(home).records == 1 + 1 + 3 + 24  # founded, started, joined, summed
     shown = capsys.readouterr().out
     assert "does not answer; the coordinator asks again" in shown
-    with pytest.raises(SpecError, match=r"must be at least 0 and below 1; got loss=1.5"):
+    with pytest.raises(SpecError, match=r"--loss, .* must be at least 0 and below 1; got 1.5"):
         simulate_command(home.path, Trial(loss=1.5, seed=1))

@@ -261,7 +261,7 @@ class TestCommand:
         (row,) = [line for line in lines if line.split()[:1] == ["AccFedDCD"]]
         # factor, uploads a round, rounds, uploads
         assert row.split()[2:] == ["0.98181", "60", "415", "24,900", "bound"]
-        assert any(line.split()[:1] == ["order"] and "constant" in line for line in lines)
+        assert any(line.split()[:1] == ["order:"] and "constant" in line for line in lines)
         assert self.run("") == 0
         assert capsys.readouterr().out.splitlines() == lines  # these are the defaults
 

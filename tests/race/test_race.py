@@ -355,7 +355,7 @@ def test_a_table_with_words_is_refused_before_the_first_run(tmp_path, monkeypatc
 
 
 def test_a_race_in_which_every_method_is_refused_is_an_error(tmp_path, monkeypatch):
-    with pytest.raises(SpecError, match=r"no results: FedNL-PP, 8 bits: refused: no bits"):
+    with pytest.raises(SpecError, match=r"no results. FedNL-PP, 8 bits: refused: no bits"):
         raced(tmp_path, monkeypatch, {"fednlpp": refused("no bits")})
 
 

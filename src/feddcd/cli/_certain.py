@@ -23,13 +23,12 @@ def warn_certain(folder: FederationFolder) -> None:
     found(refused=refused)
     for site, why in refused.items():
         warn(
-            f"with these data, {site} will refuse this job, also after an approval ({why}). Change "
-            f"the data or the job, or the rules in {shown(folder.site(site) / FILE)}"
+            f"with these data, {site} will refuse this job, even if a person approves it. Reason: "
+            f"{why}. Change the data, the job, or the rules in {shown(folder.site(site) / FILE)}"
         )
     left = len(places) - len(refused)
     if refused and left < FEWEST <= len(places):
-        few = f"only {left}" if left else "none"
+        few = f"only {left} of {len(places)} sites" if left else "no site"
         warn(
-            f"so {few} of {len(places)} sites are left: there will be no table, because a sum "
-            f"needs {FEWEST} sites"
+            f"{few} will take part, so there will be no table: a sum needs at least {FEWEST} sites"
         )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .._errors import DataError, SpecError
-from .._text import listed, plural
+from .._text import listed, plural, sentence_list
 from ._habits import found
 from ._terminal import Decimal, Encoding, Missing, Sep, SheetName, say, warn
 
@@ -120,9 +120,10 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> int:
     found(changed={name: {"cap": a, "step": b} for name, (a, b) in changes.items()})
     for name, (beyond, rounded) in changes.items():
         entry = book.columns[name]
-        parts = [] if entry.cap is None else [f"cap changes {plural(beyond, 'value')}"]
-        parts += [] if entry.step is None else [f"step changes {plural(rounded, 'value')}"]
-        say(f"column {name!r}: {', '.join(parts)} (of {table.frame[name].count():,} values)")
+        parts = [] if entry.cap is None else [f"the cap changes {beyond:,}"]
+        parts += [] if entry.step is None else [f"the step changes {rounded:,}"]
+        of = plural(int(table.frame[name].count()), "value")
+        say(f"column {name!r}: of {of}, {sentence_list(parts)}")
     if findings:
         wrong = len({finding.column for finding in findings})
         say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {where}")

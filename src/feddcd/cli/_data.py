@@ -71,7 +71,7 @@ def fetch_set(
     test: Annotated[
         bool | None,
         typer.Option(
-            help="Download the test file, too. Default: yes, but no for the data set rcv1."
+            help="Download the test file, too. Default: yes, except for the data set rcv1."
         ),
     ] = None,
 ) -> None:
@@ -161,9 +161,8 @@ def _check_authors() -> None:
     found(name=authors.NAME, runs=len(runs), rounds=rounds, folder=authors.authors_folder())
     _report("right", authors.authors_folder())
     say(
-        f"         every line can be read: {plural(len(runs), 'run')}, "
-        f"{plural(rounds, 'round')}; the "
-        f"authors published {authors.PUBLISHED_RUNS} runs"
+        f"         feddcd can read every line: {plural(len(runs), 'run')} with "
+        f"{plural(rounds, 'round')} in all. The authors published {authors.PUBLISHED_RUNS} runs"
     )
 
 
@@ -182,7 +181,7 @@ def _source(name: str) -> "KnownSet":
         raise DataError(f"{name} comes with the package: there are no files to fetch or to check")
     names = (*KNOWN, authors.NAME)
     hint = meant(name, names, most=2)
-    raise DataError(f"there is no data set {name!r}; {hint}there are {', '.join(names)}")
+    raise DataError(f"there is no data set {name!r}; {hint}the data sets are {', '.join(names)}")
 
 
 def _here(paths: list[Path]) -> str:

@@ -57,8 +57,8 @@ def describe(
             "--site",
             help=(
                 "The column with the name of the site of each row: a second table has the numbers "
-                "of each site. For a column of Table 1 for each site, use --by. Default: all rows "
-                "are one site."
+                "of each site. If Table 1 itself has to have one column for each site, give this "
+                "column to --by, too. Default: all rows are one site."
             ),
             metavar="COLUMN",
             show_default=False,

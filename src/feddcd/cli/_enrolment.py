@@ -47,8 +47,8 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     file = out or Path(f"{site}.invite")
     if before is None and file.exists():
         warn(
-            f"the file {shown(file)} was there before, and feddcd replaces it. An older invitation "
-            f"of {site} does not work any more"
+            f"the file {shown(file)} exists already, and feddcd replaces it. An older invitation "
+            f"of {site} in this file is no longer valid"
         )
     save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
@@ -67,8 +67,8 @@ def _replaced(site: str, before: desk.InvitationRecord) -> str:
     if before.claim is None:
         return told
     return (
-        f"{told}. {site} had enrolled with it, and nobody had confirmed {site}: this enrolment "
-        f"is deleted, and {site} has to enrol with the new invitation"
+        f"{told}. {site} had enrolled with it, but nobody had confirmed {site}. feddcd deletes "
+        f"this enrolment, so {site} has to enrol again with the new invitation"
     )
 
 
@@ -109,7 +109,10 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     if not made.confirmed:
         _say_words(made.words)
     if site_runs(folder):
-        return say("next: nothing to start. This site runs already, and connects by itself")
+        return say(
+            "next: you do not have to start anything, because this site runs already and connects "
+            "by itself"
+        )
     say(f"next: feddcd federation site {_quoted(folder)}")
 
 
@@ -120,8 +123,9 @@ def _say_words(words: str) -> None:
     )
     say(f"  {words}")
     say(
-        f"The coordinator lets this site in after your {HALF} words. Approve nothing, and change "
-        f"nothing in policy.toml, before you have heard the other {HALF} words."
+        f"Your {HALF} words are enough for the coordinator to let this site in. But approve "
+        "nothing, and change nothing in policy.toml, before you have heard the other "
+        f"{HALF} words."
     )
     say("If a word differs, stop: another person may change your messages on the way.")
 

@@ -89,7 +89,7 @@ def confirm(
             metavar="[WORDS]...",
         ),
     ] = None,
-    words: Annotated[str, option("The same words, in quotes.")] = "",
+    words: Annotated[str, option("The words of the person at the site, in quotes.")] = "",
 ) -> None:
     """At the coordinator: let a site in, after both people compared six words by phone.
 
@@ -119,8 +119,8 @@ def study(
     job: Annotated[
         Path | None,
         option(
-            "Run the job in this file: job.toml, as `feddcd glm` writes it. A study that ended "
-            "starts again without --job."
+            "Run the job in this file: job.toml, as `feddcd glm` writes it. To start a study "
+            "again after its end, leave out --job."
         ),
     ] = None,
     follow: Annotated[bool, option("Show the events of the study until the study ends.")] = True,
@@ -131,8 +131,8 @@ def study(
     wait: Annotated[
         float | None,
         option(
-            "Wait this number of days until people at the sites have decided. Default: 7, or "
-            "approval_patience (in seconds) in the job file or in federation.toml."
+            "Wait at most this number of days for the decisions of people at the sites. Default: "
+            "approval_patience (in seconds) in the job file or in federation.toml, otherwise 7."
         ),
     ] = None,
     cancel: Annotated[
@@ -196,8 +196,8 @@ def join(folder: Folder, site: SiteName) -> None:
 
 @federation_app.command("retire")
 def retire(folder: Folder, sites: SiteNames) -> None:
-    """Remove sites from the federation. Later tables do not contain these sites, and the model of a
-    training becomes the model without them. Retired sites do not have to answer any more.
+    """Remove sites from the federation. Later tables do not contain these sites, and a training
+    continues without them. Retired sites do not have to answer any more.
 
     This command also takes back an invitation, and rejects a site that enrolled and was not
     confirmed. If several sites lost their state, or came back with an old state, retire these
@@ -228,7 +228,10 @@ def roster(
             metavar="DIR",
         ),
     ],
-    key: Annotated[bool, option("At a site: make new keys for masked sums.", "--key")] = False,
+    key: Annotated[
+        bool,
+        option("At a site: make new keys for sums, and write member.json for the roster.", "--key"),
+    ] = False,
     member: Annotated[
         list[Path] | None,
         option(

@@ -79,7 +79,7 @@ def init_command(options: dict[str, Any]) -> None:
         )
     if not names:
         at = shlex.quote(shown(folder.path))
-        say(f"next, in a terminal of its own, and leave it running: feddcd federation serve {at}")
+        say(f"next, in another terminal that stays open: feddcd federation serve {at}")
         return say(f"then, for each site: feddcd federation invite {at} NAME")
     if data is None:
         return _say_next_of_sites(folder, names)
@@ -93,8 +93,8 @@ def _say_next_of_sites(folder: FederationFolder, names: list[str]) -> None:
     """Of sites with folders that were made here, without data: what to do, in this order."""
     at, first = shlex.quote(shown(folder.path)), folder.site(names[0])
     say(
-        "next: write into the file site.toml of each site where the data of the site are, for "
-        f"example into {shown(first)}/site.toml"
+        "next: for each site, write the path of its data file into its site.toml, for example "
+        f"into {shown(first)}/site.toml"
     )
     if folder.config().plan is None:
         say("  and allow trainings: write training = true into the file policy.toml of each site")
@@ -110,8 +110,8 @@ def certify_command(path: Path, authority: Path | None) -> None:
     told = certify(folder, authority)
     found(host=folder.config().host, new_authority=bool(told))
     say(
-        f"feddcd made a new certificate for {folder.config().host}, and uses this "
-        "certificate after the next start"
+        f"feddcd made a new certificate for {folder.config().host}. The server uses this "
+        "certificate after its next start"
     )
     if told:
         say(

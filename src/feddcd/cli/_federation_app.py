@@ -31,9 +31,7 @@ def init(
             "Make a site with this name, in place of --sites. Repeat the option for more sites."
         ),
     ] = None,
-    data: Annotated[
-        str | None, option("Divide this data set among the sites, for a trial.")
-    ] = None,
+    data: Annotated[str | None, option("For a trial: divide these data among the sites.")] = None,
     job: Annotated[
         Path | None,
         option(
@@ -60,7 +58,7 @@ def init(
     ] = "softmax",
     l2: Annotated[float, option("The strength of the penalty.", "--l2")] = 1e-3,
     weighting: Annotated[
-        str, option("What has the same weight: each row (samples), or each site (clients).")
+        str, option("The weights: all rows are equal (samples), or all sites are equal (clients).")
     ] = "samples",
     rounds: Annotated[int, option("The number of rounds of a training.")] = 30,
     tau: Annotated[
@@ -157,8 +155,7 @@ def simulate(
     folder: Folder,
     rounds: Rounds = 0,
     loss: Annotated[
-        float,
-        option("Lose this part of the questions and answers at random, from 0 (none) to 1 (all)."),
+        float, option("Lose this share of the questions and answers at random: from 0 to below 1.")
     ] = 0.0,
     seed: Annotated[int, option("The seed that decides which questions and answers are lost.")] = 0,
     show_outgoing: Annotated[
@@ -169,7 +166,10 @@ def simulate(
     job: Annotated[Path | None, option("Run this job over the same sites, as a new study.")] = None,
     study: Annotated[
         str | None,
-        option("With --job: the name of the study. Default: the name of the job's file."),
+        option(
+            "With --job: the name of the study. Default: the name of the job's file, or of its "
+            "folder if the file is job.toml."
+        ),
     ] = None,
 ) -> None:
     """Run coordinator and sites in one process, without Flower. The ledger and the files are the
@@ -263,7 +263,7 @@ def withdraw(
         str, option("The reason in a few words. The command writes the reason into the log.")
     ] = "",
 ) -> None:
-    """At a site: say that rows were removed, because a patient withdrew consent.
+    """At a site: say that rows were removed, for example because a patient withdrew consent.
 
     After this command, each new job on the remaining rows waits for a person. Without this
     command, the site would refuse these jobs, because their rows differ by only a few rows from
@@ -288,8 +288,8 @@ def inspect(folder: Folder) -> None:
 
 @federation_app.command("verify")
 def verify(folder: Proven, id: JobId = None, site: OwnSite = None) -> None:
-    """Calculate a finished job again: a training from its ledger, a table of sums from its proof
-    file.
+    """Calculate a finished job again: a training from its ledger, a table in mode sum from its
+    proof file.
 
     A proof file contains no data. Everybody who has a proof file can check it. Exit codes: 0
     VERIFIED; 1 NOT VERIFIED; 2 nothing to verify, for example no proof file. Example: feddcd

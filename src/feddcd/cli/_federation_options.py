@@ -15,7 +15,11 @@ Sites = Annotated[
 Folder = Annotated[Path, typer.Argument(help="The folder of the federation.", metavar="DIR")]
 Rounds = Annotated[
     int,
-    option("Continue to this number of rounds. Default: the number of rounds in federation.toml."),
+    typer.Option(
+        help="Continue a training up to this number of rounds. Default: the number of rounds in "
+        "federation.toml.",
+        show_default=False,
+    ),
 ]
 Mode = Annotated[
     str | None,

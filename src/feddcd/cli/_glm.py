@@ -81,7 +81,7 @@ def glm_command(
         warn(note)
     try:
         data = read_rows(table, roles, settings)
-        with progress(f"fitting the table of {plural(len(table.frame), 'row')}") as tell:
+        with progress(f"feddcd fits the model to {plural(len(table.frame), 'row')}") as tell:
             model.fit_rows(data.rows, tell)
         extend(model, data.rows, wishes)
     except FeddcdError as error:
@@ -106,8 +106,8 @@ def glm_command(
         _predict(model, roles, table, plan, book, folder)
     if not model.result_.converged:
         warn(
-            f"the certificate does not reach --tol {model.tol:g} in "
-            f"{plural(model.result_.n_exchanges, 'exchange')}",
+            f"the coefficients are not proven to --tol {model.tol:g} after "
+            f"{plural(model.result_.n_exchanges, 'exchange')}; summary.txt says why",
             grave=True,
         )
         sys.exit(1)
@@ -185,10 +185,10 @@ def _show(model: FederatedGLM, table: Frame, data: FileRows) -> None:
         warn(note)
     result = model.result_
     if result.n_dropped:
-        counts = ", ".join(f"{name} {n:,}" for name, n in data.rows.holes.items() if n)
+        counts = ", ".join(f"{name} ({n:,})" for name, n in data.rows.holes.items() if n)
         say(
-            f"{result.n_dropped:,} of {len(table.frame):,} rows are left out, because they "
-            f"have no value in a column ({counts})"
+            f"feddcd leaves out {result.n_dropped:,} of {len(table.frame):,} rows, because values "
+            f"are missing in these columns: {counts}"
         )
     choice = result.choice
     say(f"method: {choice.method} ({choice.reason})")
@@ -248,7 +248,7 @@ def _predict(
         frame.to_csv(path, index=False, lineterminator="\n")
         found(predictions=_keep(path, folder))
         if empty := int(frame.iloc[:, 1:].isna().all(axis=1).sum()):
-            told = f"{path.name}: {plural(empty, 'row')} without a prediction, for want of a value"
+            told = f"{path.name} has no prediction for {plural(empty, 'row')} with missing values"
             warn(told, grave=True)
         say(str(folder / path.name))
 
@@ -267,8 +267,8 @@ def for_sites(source: Source, plan: Any) -> str:
     if plan is None or not source.how.na:
         return ""
     return (
-        "job.toml does not have the words of --na. In a federation, each site with such words "
-        f"needs this line in its site.toml: na = {json.dumps(list(source.how.na))}"
+        "job.toml does not contain the words of --na. In a federation, each site with these words "
+        f"in its data needs this line in its site.toml: na = {json.dumps(list(source.how.na))}"
     )
 
 

@@ -86,7 +86,7 @@ def glm(
         typer.Option(
             help=(
                 "The value of the outcome that counts as 1, if the outcome has two words. "
-                "Default: the second word in the alphabet."
+                "Default: the word that comes second in alphabetical order."
             ),
             metavar="WORD",
             show_default=False,
@@ -141,7 +141,10 @@ def glm(
     ] = 1e-6,
     weight: Annotated[
         str | None,
-        _column("The column of weights. If the outcome is a share: the number of trials."),
+        _column(
+            "The column with the weight of each row. If the outcome is a share: the column with "
+            "the number of trials."
+        ),
     ] = None,
     offset: Annotated[
         str | None,
@@ -213,16 +216,21 @@ def glm(
         str, _option("The method that computes the table: auto, newton or pointsaga.")
     ] = "auto",
     absent: Annotated[
-        float, _option("In simulation: the share of the sites that miss an exchange, from 0 to 1.")
+        float,
+        _option("In simulation: the share of the sites that miss an exchange, from 0 to below 1."),
     ] = 0.0,
     latency: Annotated[
         float, _option("The seconds that one exchange takes. --algorithm auto uses this number.")
     ] = 0.1,
     bandwidth: Annotated[
-        float, _option("The bytes per second of the server. --algorithm auto uses this number.")
+        float,
+        _option(
+            "The speed of the server's network, in bytes per second. --algorithm auto uses this "
+            "number."
+        ),
     ] = 1e7,
     max_exchanges: Annotated[int, _option("Stop after this number of exchanges.")] = 50,
-    seed: Annotated[int, _option("The seed that decides which sites are absent.")] = 0,
+    seed: Annotated[int, _option("The seed of all random numbers.")] = 0,
     codebook: CodebookFile = None,
     sep: Sep = None,
     decimal: Decimal = None,
@@ -235,9 +243,9 @@ def glm(
 ) -> None:
     """Fit a regression over sites. The command writes the table, the model and a report.
 
-    The outcome of family binomial may be two words. The word that --event names counts as 1.
-    Without --event, the second word in sorted order counts as 1. Exit code 1 means that the
-    coefficients are not proven to --tol. With exit code 1 the command still writes its files.
+    With --family binomial, the values of the outcome may be two words. The option --event says
+    which word counts as 1. Exit code 1 means that the errors of the coefficients are not proven to
+    be below --tol. The command writes its files also with exit code 1.
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}

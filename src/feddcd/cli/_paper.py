@@ -68,9 +68,9 @@ def reproduce(
 ) -> None:
     """Run the paper's experiments again: figures, tables and a report with the paper's numbers.
 
-    The command keeps finished work: after an interruption, the same command continues. It also
-    continues with more seeds or with other parts. Example: feddcd reproduce table2 --problem
-    mnist-softmax --variant authors --seeds 3
+    The command keeps finished work. After an interruption, the same command continues. With
+    more seeds or another part, the command computes only what is missing. Example: feddcd
+    reproduce table2 --problem mnist-softmax --variant authors --seeds 3
     """
     from ..paper import reproduce as paper
     from ..paper.report import rich_table2, rich_table3
@@ -170,10 +170,14 @@ def tune(
 
 NOTES = """\
 c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα.
-bound  After this number of rounds the expected error is at most ε times the first error.
-order  The paper's O(...) without its unknown constant. This number shows only the growth.
-lower  On the worst problem, no method needs fewer rounds. This limit is empty if β <= Nα.
-A round of AccFedDCD has two cohorts. Inexact FedDCD solves its first local problems exactly."""
+bound: After this number of rounds, the expected error is at most ε times the
+  first error.
+order: The paper's O(...) without its unknown constant. This number shows only
+  how the rounds grow.
+lower: On the worst problem, every method needs at least this number of rounds.
+trivial: There is no such limit, because β <= Nα.
+A round of AccFedDCD has two cohorts. Inexact FedDCD solves its first local
+problems exactly."""
 
 
 def theory(

@@ -117,8 +117,8 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     say_lines(result.summary(width()))
     say(f"job {job.short} of feddcd {printable(job.version)}")
     if study:
-        whose = f"in the log of {load_place(site).client}" if site else "of the folder"
-        say(f"study {printable(study)}: this is the name {whose}, and no site signed this name")
+        where = f"the log of {load_place(site).client}" if site else "the folder"
+        say(f"name of the study: {printable(study)}, from {where}. No site signed this name")
     say(
         "the proof does not name the federation. The six words of its list of sites are: "
         f"{proven.proof.roster.words()}"

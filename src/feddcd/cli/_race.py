@@ -70,7 +70,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     few = len({place for place, _ in results}) <= MOST_SHOWN
     reasons = missed(results, wish.target, wish.limit)
     if nobody_ran(results):
-        raise SpecError(f"this race has no results: {'; '.join(reasons)}")
+        raise SpecError(f"this race has no results. {'; '.join(reasons)}")
     notes = _notes(wish, missing, runners[0]) + reasons * few
     paths = write_race(out, results, target=wish.target, notes=notes)
     if not quiet:

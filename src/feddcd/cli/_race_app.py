@@ -23,13 +23,16 @@ def race(
     share: Annotated[
         list[float] | None,
         option(
-            "The part of the clients that take part in a round, from 0 to 1. Repeat --share "
-            "for each part. Default: 0.1, 0.3 and 1."
+            "The share of the clients that take part in a round: above 0, at most 1. Repeat "
+            "--share for each share. Default: 0.1, 0.3 and 1."
         ),
     ] = None,
     bits: Annotated[
         list[int] | None,
-        option("Send each number with 8, 16, 32 or 64 bits. Repeat --bits. Default: 64 and 8."),
+        option(
+            "Send each number with 8, 16, 32 or 64 bits. Repeat --bits for each number of bits. "
+            "Default: 64 and 8."
+        ),
     ] = None,
     seeds: Annotated[
         int, option("The number of runs of each method. The race shows the medians of the runs.")
@@ -46,15 +49,15 @@ def race(
     limit: Annotated[
         float,
         option(
-            "Stop a run when its clients have sent as many bytes as this number of "
-            "models (in 64-bit numbers)."
+            "Stop a run when its clients have sent as many bytes as this number of copies of the "
+            "model, in 64-bit numbers."
         ),
     ] = 8000,
     behind: Annotated[
         float | None,
         option(
-            "Run the method named first before the others. Stop a run of another method when its "
-            "clients have sent this many times the bytes that the first one needed to the gap."
+            "Run the first named method before the others, and count the bytes that its clients "
+            "send to reach the gap. Stop a run of another method at this number times these bytes."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,
@@ -63,8 +66,8 @@ def race(
     ] = Path("race"),
     quiet: Quiet = False,
 ) -> None:
-    """Compare methods on many problems, in bytes and in rounds. A race that was stopped continues
-    where it stopped.
+    """Compare methods on many problems, in bytes and in rounds. If a race was stopped, the same
+    command continues it.
 
     Example: feddcd race --problem cancer-dirichlet-2 --algorithm pointsaga --algorithm fedavg
     """

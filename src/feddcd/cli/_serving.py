@@ -140,8 +140,8 @@ def _alone(folder: Path, site: str) -> Iterator[None]:
         held = Disk().lock(folder / SITE_LOCK)
     except Locked as holder:
         raise SpecError(
-            f"the site {site} already runs ({holder}). You have nothing to start: the running "
-            "program continues by itself, also after a new enrolment"
+            f"the site {site} already runs ({holder}). Do not start it again: the running program "
+            "continues by itself, also after a new enrolment"
         ) from None
     with held:
         yield
@@ -228,7 +228,8 @@ def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:
         f"  call the person at the coordinator, and compare these six words: {words}"
         if words
         else "",
-        f"  then the person at the coordinator gives: feddcd federation confirm DIR {site}",
+        f"  then the person at the coordinator gives this command: feddcd federation confirm DIR "
+        f"{site}",
         "  leave this command running: the site connects by itself when it is confirmed",
     ]
     return [line for line in lines if line]
@@ -245,7 +246,7 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
     for id in waiting(folder):
         what = asked_words(folder, id)
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
-        told = f"this waits for your decision: {what}"
+        told = f"{what} waits for your decision"
         first = ", and compare the six words by phone" if what == LIST else ""
         now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
     now += [[looks]] if (looks := looks_words(folder)) else []

@@ -40,8 +40,8 @@ class Trial(NamedTuple):
 def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: str = "") -> None:
     if not 0 <= trial.loss < 1:
         raise SpecError(
-            "loss, the share of lost uploads, must be at least 0 and below 1; got "
-            f"loss={trial.loss}"
+            "--loss, the share of lost questions and answers, must be at least 0 and below 1; got "
+            f"{trial.loss}"
         )
     if study and job is None:
         raise SpecError("--study is the name of the study for a job, so give --job FILE, too")

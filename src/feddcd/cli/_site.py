@@ -62,14 +62,15 @@ def approve_command(folder: Path, ids: list[str]) -> None:
     _decide(folder, ids, approve, "is approved; it continues when the coordinator asks again")
     if any(IN_VAIN in line for line in shown):
         say(
-            "but the rules of this site refuse a job that you approved: the NOTE in its text has "
-            "the reason. If somebody changes policy.toml, your approval still counts"
+            "but the rules of this site refuse a job that you approved. The text of this job gives "
+            "the reason after the word NOTE. If somebody changes the rules in policy.toml, your "
+            "approval stays valid"
         )
     if any("names and levels" in line for line in shown):
         say(
             "you approved only the names and levels of columns. The job itself comes next, and "
-            "waits for another approval. If this site answered the same job before, it asks you "
-            "once more after that"
+            "needs another approval. If this site answered the same job before, the job needs a "
+            "third approval"
         )
 
 
@@ -132,26 +133,29 @@ def withdraw_command(folder: Path, why: str) -> None:
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
     say(
-        f"feddcd closed {plural(count, 'set')} of rows, so new jobs may have other rows than the "
-        "earlier jobs. The log has an entry about this withdrawal."
+        "new jobs on the remaining rows are possible again, because feddcd closed "
+        f"{plural(count, 'set')} of rows of earlier jobs. The log has an entry about this "
+        "withdrawal."
     )
     say("Now remove the rows from the data file, if they are still there.")
     say(
-        "WARNING: for this change, rule 7 (sets of rows) is now off. If the sites repeat an "
-        "earlier job without the removed rows, everyone with the sums of both jobs can calculate "
-        "the sums of the removed rows alone. The sums of a single row are its values."
+        "WARNING: rule 7 (sets of rows) does not compare new jobs with earlier jobs any more. If "
+        "the sites repeat an earlier job, everyone who has the sums of both jobs can subtract "
+        "them. The difference is the sums of the removed rows alone. If only one row was removed, "
+        "the difference shows the values of this row."
     )
     say(
-        f"So do not approve a repeat of an earlier job before at least {max(k, 1)} other rows of "
-        "the data file have changed as well."
+        f"Do not approve a repeat of an earlier job yet: before it, at least "
+        f"{plural(max(k, 1), 'other row')} of the data file must change, too."
     )
     say(
-        "The coordinator cannot repeat a job with the same plan: it has to change the plan first, "
-        "for example max_exchanges."
+        "This site does not answer the same plan again. To repeat a job, the coordinator has to "
+        "change the plan first, for example the setting max_exchanges."
     )
     say(
-        "Each job then waits for a person at this site, who reads that few rows changed. A repeat "
-        "waits a second time, because this site answered the same job before."
+        "Each new job waits for a person at this site. The text of the job says that few rows "
+        "changed. A repeat waits for a second approval, because this site answered the same job "
+        "before."
     )
 
 

@@ -62,7 +62,9 @@ def _show_decision(path: Path, id: str) -> dict[str, Any]:
     study, _ = about_waiting(path, name)
     if wanted not in ("", study):
         where = f"feddcd federation outgoing {shlex.quote(shown(path))} {shlex.quote(id)}"
-        told = f"{name[:SHORT]}: the last question was for study {study}, not for {wanted}"
+        told = (
+            f"{name[:SHORT]}: the last question about this job was for study {study}, not {wanted}"
+        )
         raise SpecError(f"{told}. To see all lines of the log about this job: {where}")
     say(f"{name[:SHORT]} ({asked_words(path, name)}): {state}")
     say_lines("\n".join(map(printable, lines)))

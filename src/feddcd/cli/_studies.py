@@ -85,8 +85,8 @@ def cancel_command(path: Path, name: str) -> None:
         say(f"to see which study runs now: feddcd federation status {_at(study)}")
     elif state in OPEN:
         say(
-            f"study {name} has not ended yet. It ends when `feddcd federation serve` responds: "
-            f"feddcd federation status {_at(study)}"
+            f"study {name} has not ended yet. It ends when `feddcd federation serve` responds. To "
+            f"see what to do: feddcd federation status {_at(study)}"
         )
     else:
         say(f"study {name} had ended before it could be cancelled ({state})")

@@ -21,7 +21,7 @@ def study_text(job: Path, mode: str, purpose: str, days: float | None = None) ->
     values |= {"purpose": check_purpose(purpose)} if purpose else {}
     if days is not None:
         if not 0 < days <= MOST_DAYS:
-            raise SpecError(f"need 0 < wait <= {MOST_DAYS}, in days, got wait={days:g}")
+            raise SpecError(f"--wait must be above 0 and at most {MOST_DAYS} days, got {days:g}")
         values |= {"approval_patience": days * DAY_S}
     if not any(name in values for name in parts()):
         if mode:

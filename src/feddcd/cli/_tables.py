@@ -24,7 +24,7 @@ LINES = {  # by event: what an administrator should know
     "refused": "refused: {reason}",
     "waiting": "waiting: {reason}",
     "decided": "{site} has decided",
-    "looked": "{site} does not look for its data file any more",
+    "looked": "{site} does not wait for its data file any more",
     "silent": "{site} does not answer; the coordinator asks again",
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
@@ -100,9 +100,9 @@ def check_columns(plan: Any, data: dict[str, Any], group: str) -> None:
         told = f"no site can take part in this job: {reason}"
         if repr(group) in str(reason):
             told += (
-                f". --group {group} names the site of each row, so the sites themselves do not "
-                f"have this column. Leave {group} out of the job: give --group {group} to the "
-                "command that writes the job, too"
+                f". With --group {group}, feddcd divides the rows by this column, so the sites do "
+                "not have it. Make the job again without this column: give --group "
+                f"{group} to that command, too"
             )
         raise DataError(told, column=reason.column) from None
 
@@ -112,8 +112,8 @@ def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> N
     for other, whose in labels.items():
         if other.casefold() == name.casefold():
             raise SpecError(
-                f"two values of {group}, {whose!r} and {label!r}, would both be the site {name}; "
-                "rename one of the two values"
+                f"two values of the column {group!r}, {whose!r} and {label!r}, would both give the "
+                f"site name {name}; rename one of the two values"
             )
 
 
@@ -137,8 +137,8 @@ def show_event(event: dict[str, Any]) -> None:
     if event["event"] == "job" and (gone := event.get("without")):
         line = (
             f"{sentence_list(gone)} refused. The job without {sentence_list(gone)} is a new job, "
-            f"with the rows of {sentence_list(event['sites'])}; whoever approves jobs there has to "
-            "approve it again"
+            f"with the rows of {sentence_list(event['sites'])}. If people there have to approve "
+            "jobs, they have to approve the new job, too"
         )
     if event["event"] == "exchange":
         line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)
@@ -184,8 +184,8 @@ def check_invited(folder: FederationFolder, sites: list[str]) -> None:
         if site not in invited:
             known = ", ".join([*invited, *pending(folder)]) or "none"
             raise SpecError(
-                f"{site!r} is no site of this federation and has no invitation; the sites and "
-                f"invitations are: {known}"
+                f"{site!r} is not a site of this federation, and has no invitation; the names of "
+                f"all sites and invitations are: {known}"
             )
 
 

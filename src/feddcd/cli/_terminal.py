@@ -30,7 +30,7 @@ READING = {  # how a file with a table is written, where that is not to be sniff
     "sep": "The separator of the fields of a .csv file, such as ';'. Default: feddcd finds it.",
     "decimal": "The decimal sign in the file: '.' or ','. Default: feddcd finds it.",
     "encoding": "The encoding of the text, for example latin-1. Default: feddcd finds it.",
-    "na": "Read this word as a missing value, too. Repeat --na for each word.",
+    "na": "Read this word as a missing value, too. Repeat --na for more words.",
     "sheet": "The name of the sheet to read from an .xlsx file.",
 }
 Sep = Annotated[str | None, typer.Option(help=READING["sep"], show_default=False)]

@@ -69,15 +69,15 @@ HELP = {
     "group": "The column with the name of the client of each row.",
     **READING,
     "model": "The model: softmax, logistic, ridge, poisson or mlp.",
-    "partition": "How to divide the rows among clients.",
+    "partition": "How to divide the rows among clients. `feddcd list partitions` shows all ways.",
     "clients": "The number of clients, N.",
     "tau": "The number of clients in each round: at least 2, at most N. Default: N/4.",
     "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
     "settings": "Change a setting of the algorithm, written as key=value.",
     "l2": "The strength of the penalty (l2/2)|w|².",
     "weighting": "The weights: all clients are equal (clients), or all rows are equal (samples).",
-    "participation": "Who takes part in a round: uniform, everyone, importance or available:0.5.",
-    "loss": "The share of the uploads that get lost, from 0 to 1.",
+    "participation": "Who takes part in a round. `feddcd list participation` explains all ways.",
+    "loss": "The share of the uploads that get lost, from 0 to below 1.",
     "rounds": "Stop after this number of rounds.",
     "target_gap": "Stop when the certified gap is at most this number.",
     "certify_every": "The number of rounds between two certificates.",
@@ -107,7 +107,7 @@ Bits = Annotated[
 ]
 Resume = Annotated[
     Path | None,
-    option("Continue the run in this folder. Use --rounds to give a new total number of rounds."),
+    option("Continue the run or comparison in this folder. Use --rounds to allow more rounds."),
 ]
 
 
@@ -164,7 +164,9 @@ def run(
 
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec(
-    algorithm=Annotated[list[str] | None, option(f"A method. Repeat for each. Default: {USUAL}.")],
+    algorithm=Annotated[
+        list[str] | None, option(f"Run this method. Repeat --algorithm for each. Default: {USUAL}.")
+    ],
     settings=Annotated[
         list[str] | None,
         option("Change a setting of one algorithm, written as algorithm.key=value.", "--set"),
@@ -198,11 +200,12 @@ def list_(
     what: Annotated[
         str | None,
         typer.Argument(
-            help="What to show: algorithms, data, models, partitions, participation or solvers."
+            help="What to show: algorithms, data, models, partitions, participation, solvers, "
+            "weightings or problems. Default: everything."
         ),
     ] = None,
 ) -> None:
-    """Show the algorithms, data sets, models, partitions and solvers by name.
+    """Show the names of all algorithms, data sets, models, partitions, solvers and more.
 
     Example: feddcd list algorithms
     """
