@@ -65,7 +65,7 @@ def test_used_keys_are_in_no_file(tmp_path):
         assert SECRETS[NAMES[0]] not in there
         assert len(list(tmp_path.iterdir())) == 1
         with pytest.raises(
-            Refused, match=f"this site answered exchange {number} before and removed"
+            Refused, match=f"this site has already answered exchange {number}, and has removed"
         ):
             made.chain(label, number, start)
     assert made.chain("certificate", 2, start) == advanced(FIRST["certificate"], 2)

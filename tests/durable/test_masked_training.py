@@ -379,7 +379,7 @@ def test_a_certificate_may_come_after_the_next_round_has_begun(folder):
     part = lambda client: {"value": jnp.zeros(())}
     said = site.certify(server.history("a"), b"certificate", part(None), part)
     assert said == site.certify(server.history("a"), b"certificate", part(None), part)
-    with pytest.raises(Refused, match="this site answered exchange 1 before and removed the keys"):
+    with pytest.raises(Refused, match="this site has already answered exchange 1, and has removed"):
         site.own.chain(3)
     made.close()
 

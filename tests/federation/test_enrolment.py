@@ -128,7 +128,7 @@ def test_a_token_works_once(home, tmp_path, data):
     given = invited(home, "north", tmp_path)
     first = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
     refused(
-        home, given, tmp_path / "b", data, "this invitation was already used, from another folder"
+        home, given, tmp_path / "b", data, "this invitation was already used with other keys"
     )
     again = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
     assert again.words == first.words, "its answer was lost: the same keys are the same claim"

@@ -499,7 +499,7 @@ SETTLEMENTS = {
     "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
     "of another round": (
         told(stamp=[1, 2]),
-        "site-4: it confirmed a round for which the coordinator did not ask",
+        "site-4: it confirmed another round, or did not send its certificate",
     ),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
@@ -509,7 +509,7 @@ SETTLEMENTS = {
                 {k: v for k, v in arrays.items() if k.startswith("conserved")},
             )
         ),
-        "site-4: it confirmed a round for which the coordinator did not ask",
+        "site-4: it confirmed another round, or did not send its certificate",
     ),
 }
 

@@ -144,7 +144,7 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
         assert text.startswith("there is no table: ")
         assert f"Refused: north: {words.REFUSED}." in text
         assert "Next: ask the people at north for the reason." in text
-        assert "approve a job that a person denied before, with: feddcd federation approve" in text
+        assert "a person there can still approve it, with: feddcd federation approve" in text
         assert "Then give the same command again." in text
     two = {site: f"{site}: {words.REFUSED}" for site in ("north", "east")}
     other = two | {"west": "west: its policy does not allow this"}
@@ -300,7 +300,7 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     assert told().startswith("read above why study second ended without a result. Then start ")
     note_state(folder.of_study("first"), "failed", time=6.0)  # once more
     assert told() == (
-        f"study first ended without a result. {broken}. Ask the people at south to mend this. At a "
+        f"study first ended without a result. {broken}. Ask the people at south to repair this. At a "
         "site, this command says what is broken: feddcd federation status SITE_DIR. Then start the "
         "study again: feddcd federation study fed first"
     )

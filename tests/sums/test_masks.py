@@ -208,7 +208,7 @@ def test_a_chain_goes_on_and_not_back():
     later = advanced(first, 5)
     assert later == advanced(advanced(first, 2), 5) == SITES.chain(COHORT[0], JOB, 5)
     assert not set(later.keys.values()) & set(advanced(first, 4).keys.values())
-    with pytest.raises(Refused, match="this site answered exchange 4 before and removed the keys"):
+    with pytest.raises(Refused, match="this site has already answered exchange 4, and has removed"):
         advanced(later, 4)
 
 

@@ -154,7 +154,7 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
     if broken:
         told = [f"study {name} ended without a result", *(broken[site] for site in sorted(broken))]
         told.append(
-            f"Ask the people at {sentence_list(sorted(broken))} to mend this. At a site, this "
+            f"Ask the people at {sentence_list(sorted(broken))} to repair this. At a site, this "
             "command says what is broken: feddcd federation status SITE_DIR"
         )
     if ruled := [site for site in sorted(study.get("forbidden", ())) if site not in broken]:

@@ -73,7 +73,7 @@ def advanced(chain: KeyChain, number: int) -> KeyChain:
     """The keys of this exchange, or of a later one."""
     if number < chain.number:
         raise Refused(
-            f"this site answered exchange {number} before and removed the keys of that exchange"
+            f"this site has already answered exchange {number}, and has removed its keys for it"
         )
     keys = dict(chain.keys)
     for _ in range(chain.number, number):

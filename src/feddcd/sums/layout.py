@@ -54,7 +54,7 @@ class Layout:
         if len({slot.name for slot in self.slots}) < len(self.slots):
             raise SpecError("an answer has the same part twice")
         if not 0 < sum(slot.words for slot in self.slots) < MOST_WORDS:
-            raise SpecError(f"an answer must have 1 to {MOST_WORDS:,} words")
+            raise SpecError(f"an answer must have 1 to {MOST_WORDS:,} words of 64 bits")
         wide = [slot for slot in self.slots if slot.kind == "sum"]
         self.numbers = sum(slot.size for slot in wide)
         self.ordered = (*wide, *(slot for slot in self.slots if slot.kind != "sum"))

@@ -34,9 +34,12 @@ class Grid(NamedTuple):
     def check(self) -> "Grid":
         whole = all(type(part) is int for part in self)
         if not (whole and 1 <= self.steps <= MOST_STEPS):
-            raise SpecError(f"a grid must have 1 to {MOST_STEPS} steps")
+            raise SpecError(f"the grid of a part must have 1 to {MOST_STEPS} steps")
         if not -FURTHEST <= self.low < self.high <= FURTHEST:
-            raise SpecError(f"a grid must be between 2^-{FURTHEST} and 2^{FURTHEST}")
+            raise SpecError(
+                f"the grid of a part must be between 2^-{FURTHEST} and 2^{FURTHEST}, and its low "
+                "end must be below its high end"
+            )
         return self
 
 
@@ -61,7 +64,7 @@ def encode(x: np.ndarray, grid: Grid) -> np.ndarray:
     """Words (n, levels). What is not above 0 reaches no level; what is above the grid is inf."""
     x = np.asarray(x, np.float64).ravel()
     if np.any(np.isnan(x)):
-        raise DataError("a bound is not a number")
+        raise DataError("a bound in the answer is not a number")
     highest = np.where(x > 0, np.searchsorted(values(grid), x), -1)
     reached = np.arange(grid.levels) <= highest[:, None]
     return np.where(reached, noise(reached.size).reshape(reached.shape), np.uint64(0))

@@ -182,7 +182,7 @@ def _checked(member: RosterMember) -> RosterMember:
 def check_agreement(key: bytes, whose: str) -> None:
     """Refused unless it is a public key of X25519, in its one spelling."""
     if int.from_bytes(key, "little") >= PRIME:
-        raise Refused(f"{whose} is not written in the only form that is allowed")
+        raise Refused(f"{whose} is not a valid X25519 key, because its number is too large")
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError:

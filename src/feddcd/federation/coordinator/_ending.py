@@ -36,9 +36,9 @@ GO_ON = (
 )
 
 SKEWED = (
-    "A possible reason: a careful site refuses the mean and SD of a column if few patients have "
-    "much larger values than all others. If so, the person at the site can tell you the name of "
-    "the column. Then describe this column by its median and quartiles. To do so, write median = "
+    "A possible reason for a refusal: a careful site refuses the mean and SD of a column if few "
+    "patients have much larger values than all others. The person at the site can tell you the "
+    "name of the column. Then describe this column by its median and quartiles: write median = "
     '["COLUMN"] under [describe] in the job file, or give the command: feddcd describe ... '
     "--median COLUMN."
 )

@@ -85,7 +85,7 @@ def read_claim(data: bytes) -> SignedClaim:
     if any(len(value) > most for value, most in zip(claim, longest, strict=True)):
         raise Refused("the message is not an enrolment request from a site")
     if not check_site(claim.site):
-        raise Refused("the request does not have a correct name of a site")
+        raise Refused("the name of the site in the request is not valid")
     return SignedClaim(claim, mark)
 
 

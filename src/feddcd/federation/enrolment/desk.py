@@ -42,7 +42,7 @@ from .claim import LARGEST, Claim, answer_text, read_claim
 from .departed import forget_departure, read_question, remember_key, standing
 from .invitation import DAYS, Invitation, check_address, check_site, fingerprint, when
 
-ASK = "ask the coordinator for a new invitation"
+ASK = "ask the person at the coordinator for a new invitation"
 FAILED = "the coordinator had an error; the file events.jsonl at the coordinator says why"
 DAY_S = 86400
 NOTES = 10  # of refused claims in a minute
@@ -219,8 +219,8 @@ def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Cla
 def _check_open(record: InvitationRecord, now: float) -> None:
     if record.claim is not None:
         raise Refused(
-            "this invitation was already used, from another folder or on another machine (with "
-            f"other keys); {ASK}"
+            "this invitation was already used with other keys, perhaps from another folder or on "
+            f"another machine; {ASK}"
         )
     if record.expires < now:
         raise Refused(f"this invitation ended at {when(record.expires)}; {ASK}")

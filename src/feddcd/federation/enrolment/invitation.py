@@ -23,6 +23,7 @@ VERSION = 1
 DAYS = 7.0
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]{1,253}):[0-9]{1,5}")
 _MAKE = "; the coordinator makes an invitation with: feddcd federation invite DIR NAME"
+_ASK = "ask the person at the coordinator for a new invitation"
 _HEAD = "\n".join(
     (
         "# An invitation for {site} to the federation {federation}.",
@@ -87,8 +88,8 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
         )
     if values["invitation"] != VERSION:
         raise SpecError(
-            f"{path} is an invitation of another version of feddcd; ask the coordinator which "
-            "version to install"
+            f"{path} is an invitation of another version of feddcd; ask the person at the "
+            "coordinator which version to install"
         )
     kinds = {"federation": str, "site": str, "address": str, "expires": int, "authority": str,
              "token": str, "certificate": str, "check": str}  # fmt: skip
@@ -107,22 +108,17 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
     if not same:
         raise SpecError(
             f"{path}: the certificate in the invitation does not match the fingerprint in the "
-            "invitation; ask the coordinator for a new invitation"
+            f"invitation; {_ASK}"
         )
     if found._check != values["check"] or set(values) != {"invitation", *kinds}:
-        raise SpecError(
-            f"{path}: the invitation was changed on its way; ask the coordinator for a "
-            "new invitation"
-        )
+        raise SpecError(f"{path}: the invitation was changed on its way; {_ASK}")
     if not _ADDRESS.fullmatch(found.address) or not check_site(found.site):
-        raise SpecError(f"{path}: the address or the name in the invitation cannot be used")
+        told = "the address or the name of the site in the invitation is not valid"
+        raise SpecError(f"{path}: {told}; {_ASK}")
     if not printable(found.federation) == found.federation or len(found.federation) > 200:
         raise SpecError(f"{path}: the name of the federation has letters that cannot be shown")
     if found.expires < (time.time() if now is None else now):
-        raise SpecError(
-            f"{path}: the invitation ended at {when(found.expires)}; ask the "
-            "coordinator for a new invitation"
-        )
+        raise SpecError(f"{path}: the invitation ended at {when(found.expires)}; {_ASK}")
     return found
 
 

@@ -158,7 +158,7 @@ def _ask(invitation: Invitation, claim: Claim, post: Post | None) -> dict[str, A
         429: "too many requests; try again in a minute",
     }
     reason = said.get("refused") or told.get(
-        status, f"the coordinator answered with the HTTP status {status}"
+        status, f"its answer has the HTTP status {status}, and gives no reason"
     )
     raise Refused(
         f"the coordinator at {invitation.address} refused: {printable(str(reason)[:300])}"
