@@ -81,6 +81,7 @@ def test_each_gap_has_one_meaning_and_all_files_have_it(repeats):
     for end, q in (("", 0.5), ("_quartile1", 0.25), ("_quartile3", 0.75)):
         np.testing.assert_allclose(medians[f"gap{end}"], grouped.quantile(q)[medians.index])
     assert set(medians["seeds"]) == {3}
+    assert dict(medians["bits"]) == dict(table.groupby("method")["bits"].first())
 
 
 def test_the_table_for_a_paper_says_that_its_numbers_are_medians(repeats):

@@ -183,11 +183,12 @@ def write_medians(entries: Sequence[RunEntry], path: str | Path) -> None:
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
         heads = [f"{name}{end}" for name in names for end in ("", "_quartile1", "_quartile3")]
-        writer.writerow(["method", "seeds", *heads])
+        writer.writerow(["method", "seeds", "bits", *heads])
         for entry in entries:
             found = numbers(entry, entries)
             cells = [x for name in names for x in np.array(found[name])[[1, 0, 2]]]
-            writer.writerow([entry.label, entry.runs, *map(_number, cells)])
+            bits = _cell(entry.summary.get("bits"))
+            writer.writerow([entry.label, entry.runs, bits, *map(_number, cells)])
 
 
 def _megabytes(count: float) -> str:
