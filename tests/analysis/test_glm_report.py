@@ -168,7 +168,7 @@ SAYS = {
     "binomial": ["on 3,000 rows at 5 sites in 4 exchanges. The fit used only sums over the rows",
                  "Proven: no coefficient is further than 0.0001 standard errors from what the "
                  "pooled rows would give.", "3 rows with missing values were left out",
-                 "sex = m, against f, goes with", "times the odds of y = 1"],
+                 "sex = m, against f, is associated with", "times the odds of y = 1"],
     "nothing proven": ["The fit stopped too early", "NOT proven to the requested",
                        "no bound at all is proven", "The sites’ own estimates are not shown.",
                        "so there is no curve"],
@@ -176,7 +176,7 @@ SAYS = {
     "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
     "nine rows": ["too few rows to show groups"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
-    "site effects": ["so the effects compare rows of one site"],
+    "site effects": ["so the effects compare only rows of the same site"],
 }  # fmt: skip
 
 
@@ -198,11 +198,12 @@ def test_effects_are_ordered_by_z_and_in_the_right_direction():
     both = {"table_": table, "original_table_": table}
     linear = stand_in("gaussian", formula="y ~ c", **both)
     assert _words.effects(linear.result_)[0] == (
-        "One more unit of a goes with y lower by 2.00 (95 % interval 1.80 to 2.20)."
+        "One more unit of a is associated with a mean of y that is 2.00 lower "
+        "(95 % interval 1.80 to 2.20)."
     )
     odds = _words.effects(stand_in("binomial", **both).result_)
     assert odds[1] == (
-        "One more unit of c goes with 2.00 times the odds of the outcome "
+        "One more unit of c is associated with 2.00 times the odds of the outcome "
         "(95 % interval 1.50 to 3.00)."
     )
     assert len(odds) == 3
@@ -258,7 +259,7 @@ def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):
     fit = stand_in("binomial")
     fit.site_table_.iloc[5, 0] = 1e6
     found = page(tmp_path, fit)
-    assert "The figure does not show 1 estimate of single sites" in found.text
+    assert "1 estimate of single sites is outside of the scale, and not in the figure" in found.text
     diamonds = sum(a.get("class") == "dot pale" for _, a in found.tags)
     assert diamonds == 3 * 5 - 1
 
@@ -303,7 +304,7 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     assert list(rows) == ["Age at admission, per 10 years", "ward = Ward B (against Ward A)"]
     shown = number(rows["Age at admission, per 10 years"].split()[0])
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
-    assert "10 years more of Age at admission goes with" in found.text
+    assert "An increase of Age at admission by 10 years is associated with" in found.text
     assert "times the odds of death in hospital" in found.text
     events = int((frame.died == "yes").sum())
     assert f"The event is death in hospital, and it occurred {events} times." in found.text
@@ -345,7 +346,7 @@ def test_standardised_effects_are_told_in_the_units_of_the_columns(tmp_path):
     settings = {"family": "gaussian", "formula": "y ~ age + arm", "standardize": True}
     fit = FederatedGLM(**settings).fit(rows_of(), groups="site")
     b = 10 * fit.original_table_.loc["age", "coef"]
-    assert f"higher by {_text.number(b, 3)}" in _words.effects(fit.result_)[0]
+    assert f"that is {_text.number(b, 3)} higher" in _words.effects(fit.result_)[0]
     assert "for one standard deviation more" in page(tmp_path, fit).text
     assert (
         "Each coefficient is the effect of one more standard deviation of its column"

@@ -71,7 +71,7 @@ def test_the_site_that_it_hangs_on_is_named(tmp_path):
     assert (site, name) == ("f", "x")
     assert change < -3
     text = report.write(fit, tmp_path / "report.html").read_text()
-    assert "Without f, x would be lower by" in text
+    assert "Without the site f, the coefficient of x would be lower by" in text
     assert "invents rows" in text
     told = json.loads(json.dumps(export.document(fit), allow_nan=False))["leave_one_site_out"]
     assert told["largest"]["site"] == "f"
@@ -79,5 +79,8 @@ def test_the_site_that_it_hangs_on_is_named(tmp_path):
     alone = FederatedGLM("gaussian", "gaussian ~ x + late").fit(d, groups="site").result_
     assert alone.hinge == ("b", "late", np.inf)
     assert np.isnan(alone.leave_one_out.loc["late", "b"])
-    assert "late depends on b" in report.write(alone, tmp_path / "other.html").read_text()
+    assert (
+        "The coefficient of late depends on the site b"
+        in report.write(alone, tmp_path / "other.html").read_text()
+    )
     assert export.document(alone)["leave_one_site_out"]["largest"]["change"] is None

@@ -50,7 +50,7 @@ def test_standard_errors_by_cluster(name, cluster):
     count = table(name)[cluster].nunique()
     assert found.n_clusters_ == count
     assert f"by cluster ({count})" in found.summary()
-    assert f"WARNING: {count} clusters are few" in found.summary()
+    assert f"WARNING: there are only {count} clusters" in found.summary()
 
 
 def underdispersed():
@@ -108,7 +108,7 @@ def test_several_classes_have_no_single_leverage(kind):
 def test_a_row_that_alone_decides_a_coefficient():
     data = table("mtcars").assign(alone=lambda d: (d.index == 3).astype(float))
     model = FederatedGLM("gaussian", "mpg ~ wt + alone", covariance="HC3")
-    with pytest.raises(ValueError, match=r"1 row.* have leverage 1.*Use HC1"):
+    with pytest.raises(ValueError, match=r"because of 1 row with leverage 1\..*Use HC1"):
         model.fit(data, groups="site")
     model.set_params(covariance="HC1").fit(data, groups="site")
 
@@ -161,7 +161,7 @@ def test_a_site_answers_no_question_that_picks_out_a_row():
         ),
         (
             {"covariance": "HC1", "max_exchanges": 2},
-            "max_exchanges=2 is too small: not all of the 4 sites have answered the same",
+            "max_exchanges=2 is too small: no step has made the loss smaller yet",
         ),
     ],
 )

@@ -176,7 +176,7 @@ def test_one_class_is_no_order(capsys):
     ordinal = ["--formula", "stage ~ age", "--family", "ordinal", "--out", "out"]
     feddcd(*GLM, *ordinal, "--classes", "I", code=2)
     assert (
-        "--classes needs at least two levels, for example low,mid,high" in capsys.readouterr().err
+        "--classes needs at least two classes, for example low,mid,high" in capsys.readouterr().err
     )
     feddcd(*GLM, *ordinal, "--classes", "I,II", code=2)
     assert "stage has a class that is not in the list of classes" in capsys.readouterr().err
@@ -223,7 +223,7 @@ def test_the_event_is_chosen_and_named(capsys):
     assert "the odds of died" in Path("a/report.html").read_text()
     assert tomllib.loads(Path("a/job.toml").read_text())["glm"]["event"] == "died"
     feddcd("glm", "words.csv", "--group", "hospital", *F, "--event", "dead", code=2)
-    told = "'died' and 'lives'. None of them is the word of --event dead"
+    told = "'died' and 'lives'. Give one of them in place of --event dead"
     assert told in capsys.readouterr().err
 
 
@@ -632,7 +632,7 @@ BAD = [
     ),
          "FILE nothing.csv --family weibull"),
     formula((
-        "family='ordinal' needs the order of 'I', 'II', 'III': give the levels, the lowest "
+        "family='ordinal' needs the order of 'I', 'II', 'III': give the classes, the lowest "
         "first, in --classes"
     ),
             "stage ~ age", f"{GROUP} --family ordinal"),
@@ -658,7 +658,8 @@ BAD = [
     formula("formula: relevel(factor(sex), ref='m') is not known", "death ~ "
             "relevel(factor(sex), ref='m')"),
     formula("age)'. Write + offset(log(age)) instead", "death ~ dose, offset=log(age)"),
-    formula("weights=age'. Give settings, such as weights, outside of the formula", "death ~ dose, weights=age"),
+    formula("weights=age'. Give settings, such as weights, outside of the formula",
+            "death ~ dose, weights=age"),
     formula("or set --standardize", "death ~ scale(age)"),
     formula("With --site-effects fixed, each site has its own", "death ~ strata(sex)"),
     formula("offset(log(age)) is -inf on line 7, where age is 0, but", "death ~ dose + "

@@ -26,10 +26,10 @@ def folder(tmp_path_factory):
     return path.parent
 
 
-LARGE = "some sums over rows are too large for a number"
+LARGE = "because some of its sums are too large or not finite: "
 SPOILT = [
-    ("g ~ huge", "gaussian", "the squares of huge"),
-    ("huge ~ x", "gaussian", "the squares of the outcome"),
+    ("g ~ huge", "gaussian", "the sum of squares of huge is not finite"),
+    ("huge ~ x", "gaussian", "the sum of squares of the outcome is not finite"),
     ("huge ~ big", "gaussian", LARGE),
     ("big ~ x + offset(big)", "gaussian", LARGE),
     ("k ~ big", "poisson", LARGE),

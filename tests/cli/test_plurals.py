@@ -44,6 +44,6 @@ def test_errors(act, said):
 
 
 def test_notes():
-    assert "1 cluster is few" in notes("cluster", 1)[1]
-    assert "2 clusters are few" in notes("cluster", 2)[1]
+    assert "there is only 1 cluster" in notes("cluster", 1)[1]
+    assert "there are only 2 clusters" in notes("cluster", 2)[1]
     assert _nothing_to_do(Spec(rounds=1), 1).startswith("The run already has 1 round.")

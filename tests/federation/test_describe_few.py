@@ -245,8 +245,9 @@ def test_a_federation_of_careful_sites(tmp_path, monkeypatch):
     share = np.mean(kept.age <= middle)
     assert 0.5 - 6 * K / len(kept) < share < 0.5 + 6 * K / len(kept)
     summary = (home.server / "describe" / "summary.txt").read_text()
-    assert "3 sites changed rows, so that each count of a site is 0 or at least k" in " ".join(
-        summary.split()
+    assert (
+        "At 3 sites, some values were changed before the site counted its rows. So each count"
+        in " ".join(summary.split())
     )
     assert "left out the rows of a group with fewer than k rows" in " ".join(summary.split())
     assert "each site joins similar values" in summary
@@ -279,11 +280,16 @@ def test_counts_that_sites_may_have_changed_carry_a_sign_in_all_files(tmp_path):
         ("bmi", "missing")
     }, "a column without a missing value is exact, and so are the rows of a table without groups"
     list(made.write(tmp_path))
-    note = "≈ before a count means that sites may have changed it. 1 site changed rows"
+    note = (
+        "≈ before a count means that sites may have changed it. At 1 site, some values were changed"
+    )
     for name in ("summary.txt", "table1.md", "report.html"):
         told = " ".join((tmp_path / name).read_text("utf-8").split())
         assert note in told, name
-        assert "counted a level with fewer than k rows as missing; counted more values" in told
+        assert (
+            "counted a level with fewer than k rows as missing. It may have counted too many values"
+            in told
+        )
         assert "left out the rows" not in told, "a table without groups has all rows"
     exact, near = (_quantile(Quantile(4.5, 4.5, 4.5), about, 3) for about in (False, True))
     assert (exact, near) == ("4.500", "≈ 4.5"), "no further digits where a number is not exact"

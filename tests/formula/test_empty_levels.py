@@ -79,10 +79,10 @@ def test_they_are_named_wherever_the_table_is(fit):
     assert found.empty_levels == EMPTY
     assert found.left_out == ()
     assert (
-        "f: the table has no coefficient for z, y, because no row has such a level"
+        "f: the table has no coefficient for z, y, because no row has one of these levels"
         in found.summary()
     )
-    assert "g: the table has no coefficient for w, because no row has such a level." in cautions(
+    assert "g: the table has no coefficient for w, because no row has this level." in cautions(
         found
     )
     told = json.loads(json.dumps(export.document(found)))
@@ -106,13 +106,15 @@ def test_of_any_contrasts():
     ("formula", "levels", "said"),
     [
         ("y ~ C(f, ref='z')", LEVELS, (
-            r"no row of any site has the level 'z', 'y' of f\. Without this level: formula: "
-            r"C\(f, ref='z'\): 'z' is not one of the levels 'a', 'b', 'c'"
+            r"no row of any site has these values of the column f: 'z', 'y'\. Without these "
+            r"levels, feddcd cannot use the column: formula: C\(f, ref='z'\): 'z' is not one of "
+            r"the levels 'a', 'b', 'c'"
         )),
         ("y ~ f + one", LEVELS | {"one": ["k", "l"]},
          (
-             r"no row of any site has the level 'l' of one\. Without this level: one has "
-             "only the level 'k', so this column cannot be a predictor; leave"
+             r"no row of any site has these values of the column one: 'l'\. Without this level, "
+             "feddcd cannot use the column: one has only the level 'k', so this column cannot be a "
+             "predictor; leave"
          )),
     ],
 )  # fmt: skip

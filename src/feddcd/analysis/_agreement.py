@@ -11,7 +11,7 @@ from ._schema import cells, learned
 from ._sums import DesignRows
 from .families import CLASSED
 from .plan import ModelSettings, RegressionPlan
-from .protocol import Agreement, SiteRows
+from .protocol import AGREED, Agreement, SiteRows
 
 
 def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
@@ -19,25 +19,23 @@ def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
     lists = ("names", "sites", "columns", "left_out")
     optional = ("classes", "numbers", "outcome")
     if not isinstance(values, dict) or set(values) != {"levels", *lists, *optional}:
-        raise DataError("the agreement of the sites has missing parts or unknown parts")
+        raise DataError(f"{AGREED} has missing or unknown parts")
     plain = [values[name] for name in lists]
     plain += [values[name] for name in optional if values[name] is not None]
     if not isinstance(values["levels"], dict):
-        raise DataError(
-            "the agreement of the sites does not have one list of levels for each column"
-        )
+        raise DataError(f"{AGREED} does not have one list of levels for each column")
     for part in (*plain, *values["levels"].values()):
         if not isinstance(part, list) or not all(isinstance(v, str | int | float) for v in part):
-            raise DataError("the agreement of the sites has parts that are not lists of names")
+            raise DataError(f"{AGREED} has parts that are not lists of names")
     if not all(isinstance(v, str) for name in lists for v in values[name]):
-        raise DataError("the agreement of the sites has names that are not texts")
+        raise DataError(f"{AGREED} has names that are not texts")
     if values["outcome"] is not None and len(values["outcome"]) != 2:
-        raise DataError("in the agreement of the sites, the outcome does not have two words")
+        raise DataError(f"in {AGREED}, the outcome does not have two words")
     cohort = Agreement(**values)
     made = learned(plan, cohort)
     names = [name for name in made.names if name not in cohort.left_out]
     if names != cohort.names or len(set(cohort.sites)) < len(cohort.sites):
-        raise DataError("the agreement of the sites has other columns than the plan")
+        raise DataError(f"{AGREED} has other columns than the plan")
     return cohort._replace(cells=cells(made))
 
 

@@ -72,7 +72,8 @@ def _row(result: "TableResult", contrast: Contrast, level: float) -> dict[str, f
 def _weights(wanted: Any, labels: Sequence[str]) -> Contrast:
     if not isinstance(wanted, Mapping):
         raise SpecError(
-            f"a contrast must be a text, or weights with the names of coefficients; got {wanted!r}"
+            "a contrast must be a text such as 'a - b = 0', or a dict with a weight for each "
+            f"coefficient; got {wanted!r}"
         )
     for name, weight in wanted.items():
         if name not in labels:
@@ -87,7 +88,7 @@ def _checked(contrast: Contrast, text: str) -> Contrast:
     if not weights:
         raise SpecError(f"the contrast {text!r} names no coefficient")
     if not np.all(np.isfinite([*weights.values(), contrast.against])):
-        raise SpecError(f"the numbers of the contrast {text!r} must be finite")
+        raise SpecError(f"the contrast {text!r} has a number that is too large")
     return Contrast(weights, contrast.against)
 
 
@@ -160,12 +161,15 @@ def _space(text: str, at: int) -> int:
 def _odd(text: str, at: int, labels: Sequence[str]) -> SpecError:
     rest = (text[at:].split() or [""])[0]
     place = repr(rest) if rest else "its end"
+    hint = f"; {close}" if (close := meant(rest, labels)) else ". "
     return SpecError(
-        f"the contrast {text!r} cannot be read at {place}; {meant(rest, labels)}write a contrast "
-        f"for example as '2 * a - b = 0'. Names of rows are {listed(labels, 12)}"
+        f"the contrast {text!r} cannot be read at {place}{hint}Write a contrast "
+        f"for example as '2 * a - b = 0'. The coefficients are {listed(labels, 12)}"
     )
 
 
 def _unknown(name: str, labels: Sequence[str]) -> SpecError:
     hint = meant(name, labels)
-    return SpecError(f"the table has no row {name!r}; {hint}the rows are {listed(labels, 12)}")
+    return SpecError(
+        f"there is no coefficient {name!r}; {hint}the coefficients are {listed(labels, 12)}"
+    )

@@ -46,8 +46,8 @@ class Choice(NamedTuple):
 
 SHOWN = {
     "newton": "all sites answer in each exchange, and the Hessian is small",
-    "newton, remembered": "sites may be absent, and Newton's method can use their last curvature",
-    "pointsaga": "to send Hessians would take more time than many short rounds",
+    "newton, remembered": "sites may be absent, and the fit can use their last Hessian",
+    "pointsaga": "many small rounds take less time than a few exchanges with Hessians",
 }
 
 

@@ -35,6 +35,7 @@ from ._description import CellCounts, Found, conclude, visible
 from ._values import check_mixed, check_spelling, whole_rows
 from ._zero_one import zero_one
 from .protocol import (
+    AGREED,
     ALL,
     Agreement,
     Arrays,
@@ -116,17 +117,17 @@ class Describe:
         """From a message: names of columns are the plan's, and declared levels, too."""
         lists = ("sites", "numbers")
         if not isinstance(values, dict) or not {"levels", *lists} <= set(values):
-            raise DataError("the agreement of the sites has missing parts")
+            raise DataError(f"{AGREED} has missing parts")
         words = lambda v, *kinds: isinstance(v, list) and all(isinstance(x, kinds) for x in v)
         levels = values["levels"]
         fits = all(words(values[name], str) for name in lists) and isinstance(levels, dict)
         if not fits or not all(words(v, str, int, float) for v in levels.values()):
-            raise DataError("the agreement of the sites has parts that are not lists of names")
+            raise DataError(f"{AGREED} has parts that are not lists of names")
         numbers = [name for name in plan.used if name not in levels]
         wrong = {*levels} - {*plan.used} or plan.as_levels - {*levels}
         wrong |= {name for name in plan.levels if levels.get(name) != list(plan.levels[name])}
         if wrong or numbers != values["numbers"] or len({*values["sites"]}) < len(values["sites"]):
-            raise DataError("the agreement of the sites has other columns than the plan")
+            raise DataError(f"{AGREED} has other columns than the plan")
         sites = values["sites"]
         return Agreement(levels, None, plan.names, sites, numbers, columns=plan.used)
 
@@ -161,7 +162,7 @@ class Describe:
         for name, known in shapes.items():
             if at[name].shape not in known:
                 raise Refused(
-                    f"the part {name} of the question has a wrong shape, {at[name].shape}"
+                    f"the part {name!r} of the question has a wrong shape, {at[name].shape}"
                 )
         within = lambda x, most: x.size == 0 or (x.min() >= 0 and x.max() < most)
         fits = within(at["column"], p) and within(at["cell"], cells)
@@ -180,7 +181,8 @@ class Describe:
         if rows.plan.least < rows.least <= rows.n:
             raise Refused(
                 f"the description shows cells with {rows.plan.least} rows (least = "
-                f"{rows.plan.least}), but the policy of this site allows only cells with more rows"
+                f"{rows.plan.least}), but the policy of this site allows only larger cells. Use a "
+                "larger value of least"
             )
         return answer(rows, question)
 
@@ -212,7 +214,7 @@ class Describe:
             a, b = (np.asarray(getattr(q, name)) for q in (own, asked))
             close = CLOSE if name in ("centre", "edges") else 0.0
             if a.shape != b.shape or not np.allclose(a, b, rtol=close, atol=0.0):
-                return f"the part {name} of the question does not follow from the sums"
+                return f"the part {name!r} of the question does not follow from the sums"
         return ""
 
     def blocks(self, arrays: Arrays, plan: DescribePlan, cohort: Agreement) -> Blocks:
@@ -228,7 +230,7 @@ class Describe:
             if KINDS[name] is KINDS["n"]:
                 whole = (block.value >= 0) & (block.value == np.rint(block.value))
                 if not (whole & (block.value < 2**53)).all():
-                    raise DataError(f"the part {name} has numbers that are not counts of rows")
+                    raise DataError(f"the part {name!r} has numbers that are not counts of rows")
         return found
 
     def talk(

@@ -52,11 +52,12 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         found.append(f"For quantiles and histograms {told}{sign}.")
     if left:
         found.append(
-            f"{ABOUT}before a count means that sites may have changed it. "
-            f"{plural(left, 'site')} changed rows, so that each count of a site is 0 or at least k "
-            "(k is 5, or min_support in the policy of the site)."
+            f"{ABOUT}before a count means that sites may have changed it. At "
+            f"{plural(left, 'site')}, some values were changed before the site counted its rows. "
+            "So each count of such a site is 0 or at least k (k is min_support in the policy of "
+            "the site, usually 5)."
         )
-        found.append(f"Such a site can have {_changes(result)}.")
+        found.append(_changes(result))
     return found
 
 
@@ -65,7 +66,8 @@ def _changes(result: DescribeResult) -> str:
     table = result.table
     told = ["left out the rows of a group with fewer than k rows"] if result.plan.by else []
     told += ["counted a level with fewer than k rows as missing"] if table.levels else []
-    told.append("counted more values as missing than are missing, if fewer than k are")
+    told.append("counted too many values as missing, if fewer than k values are missing")
     if any(each.name not in result.plan.median for each in table.numbers):
-        told.append("counted a column as missing, if few rows give most of its sum")
-    return "; ".join(told)
+        told.append("counted all values of a column as missing, if few rows give most of its sum")
+    first, *rest = told
+    return " ".join([f"Such a site may have {first}.", *(f"It may have {x}." for x in rest)])

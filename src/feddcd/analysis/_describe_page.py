@@ -107,7 +107,7 @@ def _bars(each: NumberSummary, drawn: Histogram | None) -> str:
     name = printable(each.name)
     alt = f"Histogram of {name}: {count(rows.sum(), 'row')} in {plural(len(rows), 'bar')}."
     marks = [charts.bars(edges[:-1], edges[1:], tall, hover)]
-    axis = f"rows in each step of {trim(step, 3)}"
+    axis = f"rows per interval of width {trim(step, 3)}"
     return charts.chart(x, y, (name, axis), marks, alt, height=240)
 
 
@@ -151,7 +151,7 @@ def _facts(result: DescribeResult) -> str:
         ("Sites", count(result.n_sites)),
         ("Exchanges", count(result.n_exchanges)),
         ("Quantiles", plan.quantiles),
-        ("Fewest rows that a number describes", count(max(plan.least, 1))),
+        ("Each number describes at least", count(max(plan.least, 1), "row")),
         ("Sent by the sites", f"{count(last['bytes_up'])} bytes"),
     ]
     return pairs("This description", rows)

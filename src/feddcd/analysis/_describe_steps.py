@@ -92,7 +92,7 @@ def _check_sizes(site: str, blocks: Blocks, asked: DescribeQuestion) -> None:
     for name, size in sizes.items():
         if name not in blocks or (size and blocks[name].value.size != size):
             raise DataError(
-                f"{site}: the part {name} of the answer is missing or has a wrong shape"
+                f"{site}: the part {name!r} of the answer is missing or has a wrong shape"
             )
 
 

@@ -185,8 +185,8 @@ def _by_in_place(site: str) -> str:
     """Who names a group often means the columns of Table 1."""
     option, column = shlex.quote(printable(site)), printable(site)
     return (
-        f"For a column of Table 1 for each value of {column}, give --by {option} in place of "
-        f"--group {option} (in Python: by={site!r})."
+        f"If you want one column of Table 1 for each value of {column}, give --by {option} in "
+        f"place of --group {option} (in Python: by={site!r})."
     )
 
 

@@ -106,8 +106,8 @@ def _products(
     size, two = abs(X), np.all((X.min(0) == X) | (X.max(0) == X), axis=0)
     of = lambda j: f" for {names[j]}" if names else ""
     kinds = lambda j: {
-        f"an entry{of(j)} in {what} of two columns": False,
-        f"an entry{of(j)} in {what} of two categories": True,
+        f"an entry{of(j)} of {what}, from the product of two columns": False,
+        f"an entry{of(j)} of {what}, from the product of two categories": True,
     }
     if n * p**2 <= MOST_PRODUCTS:
         for j in range(p - 1):

@@ -168,7 +168,8 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
     for name in ("family", "link", "response", "classes", "sites"):
         a, b = getattr(small, name), getattr(large, name)
         if not np.array_equal(np.asarray(a, object), np.asarray(b, object)):
-            raise SpecError(f"two models need the same {name} to be compared; got {a} and {b}")
+            same = "outcome" if name == "response" else name
+            raise SpecError(f"feddcd compares only models with the same {same}; got {a} and {b}")
     same = lambda a, b: np.allclose(a, b, rtol=1e-8, atol=0)
     if small.n_rows != large.n_rows:
         raise SpecError(

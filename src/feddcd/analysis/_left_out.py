@@ -60,9 +60,10 @@ def _dropped(
         if error.column is None or error.column not in empty:
             raise
         gone = listed(label(level) for level in empty[error.column])
+        these = "this level" if len(empty[error.column]) == 1 else "these levels"
         told = (
-            f"no row of any site has the level {gone} of {error.column}. Without this "
-            f"level: {error}"
+            f"no row of any site has these values of the column {error.column}: {gone}. Without "
+            f"{these}, feddcd cannot use the column: {error}"
         )
         raise DataError(told, column=error.column) from None
     names = [name for name in made.names if name not in cohort.left_out]

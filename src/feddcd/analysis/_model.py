@@ -172,15 +172,16 @@ def check_outcome(model: Model, sums: Moments) -> None:
     if like in ("poisson", "negative_binomial") and share[0] == 0:
         raise DataError("y is 0 in every row, so no finite model fits the data")
     if like == "multinomial" and not model.loss.bare and (np.any(share == 0) or share.sum() == 1):
-        raise DataError("one of the declared classes has no row at any site")
+        raise DataError(
+            "no row of any site has one of the classes in the list of classes; leave out this class"
+        )
 
 
 def not_finite(why: object) -> DataError:
     """The error for sums with which linear algebra cannot go on."""
     return DataError(
-        "feddcd cannot compute this model, because some sums over rows are too large for a number, "
-        f"or are no numbers ({why}). Look for columns with very large values, and divide them by a "
-        "large constant"
+        "feddcd cannot compute this model, because some of its sums are too large or not finite: "
+        f"{why}. Look for columns with very large values, and divide them by a large constant"
     )
 
 
@@ -189,7 +190,7 @@ def check_sums(model: Model, sums: Moments) -> None:
     finite = np.isfinite(sums.x) & np.isfinite(sums.xx)
     if not finite.all():
         names = [name for name, fits in zip(model.names, finite, strict=True) if not fits]
-        raise not_finite(f"the squares of {', '.join(names[:8])}")
+        raise not_finite(f"the sum of squares of {', '.join(names[:8])} is not finite")
 
 
 def separation(

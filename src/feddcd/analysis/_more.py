@@ -11,7 +11,7 @@ from . import _layout as layout
 
 TITLES = {
     "wald_tests": "Wald test of each term",
-    "lr_tests": "Likelihood-ratio test of each term, with a second fit without the term",
+    "lr_tests": "Likelihood-ratio test of each term: the model against a model without the term",
     "contrasts": "Contrasts of coefficients",
     "vif": "Variance inflation",
 }

@@ -86,7 +86,10 @@ def _classes_of(y: pd.Series, plan: RegressionPlan, name: str) -> list | None:
             raise Misfit(told) from own
         return list(declared)
     if worded and len(found) > 2:
-        own = DataError(f"{name} has {len(found)} values: {', '.join(map(repr, found[:5]))} ...")
+        shown = f"{', '.join(map(repr, found[:5]))}{', ...' * (len(found) > 5)}"
+        own = DataError(
+            f"{name} has {len(found)} values, {shown}, but {plan.family} needs exactly two"
+        )
         raise Misfit(
             f"the site's outcome {name!r} has more than two values, but {plan.family} needs "
             "exactly two"

@@ -40,9 +40,9 @@ def run_pilot(model: Model, log: Log, look: Look = lambda sums: None) -> Talk[Pi
     another basis. `look` is shown the first sums and may raise."""
     pilot = yield from _pilot(model, log, None, NONE, look)
     if not np.isfinite(pilot.first.H).all():
-        raise not_finite("the curvature at 0")
+        raise not_finite("the Hessian at the start is not finite")
     if model.quadratic and not np.isfinite(pilot.first.value):
-        raise not_finite("the squares of the outcome")
+        raise not_finite("the sum of squares of the outcome is not finite")
     raw = column_squares(model, pilot.first.H, pilot.D)
     check_zero(model, raw)
     B = NONE if model.loss.extras else basis(pilot.model, raw)
@@ -109,12 +109,11 @@ def too_few(log: Log, why: str) -> SpecError:
 def no_estimate(model: Model, log: Log) -> DataError | SpecError:
     """The error where no point is known at which the loss is smaller than at the first one."""
     if log.exchanges < MANY or any(row["answered"] < row["asked"] for row in log.rows):
-        told = f"not all of the {len(model.sites)} sites have answered the same question yet"
-        return too_few(log, told)
+        return too_few(log, "no step has made the loss smaller yet")
     return DataError(
         f"feddcd found no coefficients in {log.exchanges} exchanges: no step made the loss "
-        f"smaller. Probably the link {model.loss.link} does not suit the outcome (the link log, "
-        "for example, needs a mean above 0). Check the values of the outcome, or give another "
+        f"smaller. Probably the link {model.loss.link} does not suit the outcome. For example, the "
+        "link log needs a mean above 0. Check the values of the outcome, or give another "
         "<link>",
         settings={"link": None},
     )

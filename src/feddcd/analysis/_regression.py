@@ -81,8 +81,8 @@ class RegressionTable:
         for name, shape in shapes.items():
             if arrays[name].shape != shape:
                 raise Refused(
-                    f"the part {name} of the question has the shape {arrays[name].shape}, but this "
-                    f"plan needs {shape}"
+                    f"the part {name!r} of the question has the shape {arrays[name].shape}, but "
+                    f"this plan needs {shape}"
                 )
         if arrays["V"].size not in (0, p * (p + 1) // 2):
             raise Refused(
@@ -113,7 +113,7 @@ class RegressionTable:
             sizes |= {"meat": triangle, "clusters": 1}
         blocks = tag(arrays, KINDS, sizes)
         if arrays["own"].size not in (0, 1, 2 * p):
-            raise DataError("the part `own` of the answer has a wrong shape")
+            raise DataError("the part 'own' of the answer has a wrong shape")
         read_answer(blocks)  # every part is there
         return blocks
 

@@ -68,9 +68,10 @@ def site_meat(
         left = 1 - _leverages(rows.X, rows.s * curvature[:, 0, 0], square(asked.V, p))
         if np.any(left < WHOLE):
             raise DataError(
-                f"<covariance> cannot be computed: {int(np.sum(left < WHOLE))} row(s) have "
-                "leverage 1. A row with leverage 1 alone decides one coefficient. Use HC1, or "
-                "leave out the column of this coefficient",
+                "<covariance> cannot be computed, because of "
+                f"{plural(int(np.sum(left < WHOLE)), 'row')} with leverage 1. A row with this "
+                "leverage determines one coefficient without the other rows. Use HC1, or leave "
+                "out the column of this coefficient",
                 settings={"covariance": kind},
             )
         factor = left ** -LEVERAGE[kind]
@@ -186,9 +187,9 @@ def notes(kind: str, clusters: int) -> list[str]:
         return []
     said = ["The proof is about the coefficients, and not about the standard errors."]
     if 0 < clusters < FEW:
-        few = f"{plural(clusters, 'cluster')} {'is' if clusters == 1 else 'are'} few"
+        there = "there is" if clusters == 1 else "there are"
         said.append(
-            f"WARNING: {few}. With few clusters, standard "
+            f"WARNING: {there} only {plural(clusters, 'cluster')}. With few clusters, standard "
             "errors are too small, intervals too short and p-values too small. About "
             f"{FEW} or more clusters are needed."
         )

@@ -19,13 +19,13 @@ def difference(own: PointQuestion, asked: PointQuestion) -> str:
     for name, mine in own._asdict().items():
         here, there = np.asarray(mine), np.asarray(getattr(asked, name))
         if here.shape != there.shape or here.dtype != there.dtype:
-            return f"the part {name} of the question has a wrong shape"
+            return f"the part {name!r} of the question has a wrong shape"
         if here.size == 0 or np.array_equal(here, there):
             continue
         with np.errstate(all="ignore"):
             off, most = np.abs(there - here) if here.dtype == float else 1.0, _allowed(name, own)
             if not np.all(off <= most):
-                return f"the part {name} of the question does not follow from the sums"
+                return f"the part {name!r} of the question does not follow from the sums"
     return ""
 
 

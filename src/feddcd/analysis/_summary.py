@@ -235,7 +235,7 @@ def without_rows(result: TableResult) -> list[str]:
     """The levels that were declared and have no row, which R drops as well."""
     return [
         f"{name}: the table has no coefficient for {', '.join(levels)}, because no row has "
-        f"such a level"
+        f"{'this level' if len(levels) == 1 else 'one of these levels'}"
         for name, levels in result.empty_levels.items()
     ]
 

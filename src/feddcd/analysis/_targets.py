@@ -48,14 +48,14 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
         return own[:, 1:] if family == "multinomial" else own @ np.arange(len(classes))[:, None]
     if cohort.outcome is not None:
         values = coded(y, cohort.outcome)
-        _check(y, np.isnan(values), "is a word that the sites did not agree on")
+        _check(y, np.isnan(values), "must be one of the two words that the sites agreed on")
         return values[:, None]
     values = numbers_of(y, label(y))
     _check(y, ~np.isfinite(values), "must be finite")
     if family in SHARES:
         _check(y, (values < 0) | (values > 1), "must be 0 or 1")
         if rows.weight is None:
-            share = "must be 0 or 1 (a share needs <sample_weight>, the number of trials)"
+            share = "must be 0 or 1, or a share with the number of trials in <sample_weight>"
             _check(y, values % 1 != 0, share)
     if family in COUNTS:
         _check(y, values < 0, "must be a count (a number >= 0)")
@@ -68,7 +68,7 @@ def class_order(settings: ModelSettings, found: Sequence[Any]) -> list[Any]:
     """The classes in their order: as declared, or numbers by size; words have none."""
     if settings.classes is not None and len(settings.classes) < 2:
         raise SpecError(
-            "<classes> needs at least two levels, for example low,mid,high; got only "
+            "<classes> needs at least two classes, for example low,mid,high; got only "
             f"{listed(settings.classes)}",
             settings={"classes": None},
         )
@@ -77,8 +77,8 @@ def class_order(settings: ModelSettings, found: Sequence[Any]) -> list[Any]:
     if settings.family == "ordinal" and any(isinstance(c, str) for c in found):
         shown = ", ".join(map(repr, found[:5]))
         told = (
-            f"family='ordinal' needs the order of {shown}: give the levels, the lowest first, in "
-            "<classes>"
+            f"family='ordinal' needs the order of {shown}: give the classes, the lowest first, "
+            "in <classes>"
         )
         raise SpecError(told, settings={"classes": None})
     return list(found)
@@ -98,13 +98,13 @@ def _classes(rows: CompleteRows, settings: ModelSettings) -> Targets:
     if counts.min() < 2:
         once = found[np.argmin(counts)]
         row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
-        told = f"{name}: the class {once!s} occurs only once, <row>"
+        told = f"{name}: the class {once!s} occurs only once, <row>, but must occur at least twice"
         raise DataError(told, row=int(row), column=name, value=once)
     ordered = isinstance(y.dtype, pd.CategoricalDtype) and y.cat.ordered
     own = [c for c in y.cat.categories if c in found] if ordered else None
     classes = own or class_order(settings, found.tolist())
     if lacking := [c for c in classes if c not in found]:
-        raise DataError(f"{name}: the class {lacking[0]!r} is declared, but no row has it")
+        raise DataError(f"{name}: no row has the class {lacking[0]!r} of the list of classes")
     Y = code(settings.family, rows, Agreement({}, classes, [], []))
     return Targets(Y, np.array(classes))
 

@@ -26,9 +26,9 @@ from .protocol import Agreement, Blocks, ColumnsOffer
 
 LARGEST = 1e120  # of a moment: beyond it squares overflow
 TOO_LARGE = (
-    "a sum of the site is too large, or is no number. Look for columns with very large values. An "
-    "offset that is not a logarithm is a common reason: with the link log, write offset(log(days)) "
-    "and not offset(days)"
+    "a sum of the site is too large, or is not a number. Look for columns with very large values. "
+    "An offset that is not a logarithm is a common reason: with the link log, write "
+    "offset(log(days)) and not offset(days)"
 )
 KEPT = 3  # points of a site beside its pilot
 

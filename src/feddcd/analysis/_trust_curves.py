@@ -108,7 +108,7 @@ def _check_size(
     known: Known, asked: PointQuestion, said: Answer, H: np.ndarray, F: np.ndarray
 ) -> None:
     """What cancels in the gradient: not below it, and not beyond what there is to cancel."""
-    told = "the rounding error of the site's gradient is not possible for its rows"
+    told = "the site's bound on rounding errors is not possible for its rows"
     refuse(said.size < 0, told)
     if not known.plain or float(said.value) >= BEYOND:
         return
@@ -183,7 +183,7 @@ def _check_bins(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not asked.edges.size:
         return
     W, family, (weight, observed, predicted) = known.W, known.model.family, said.bins
-    told, slack = "the site's bins do not have the same number of rows as the site", CLOSE * W
+    told, slack = "the site's rows by prediction do not fit its other sums", CLOSE * W
     refuse((weight < 0) | (weight.sum() > W + slack), told)
     refuse((said.residuals < 0) | (said.residuals.sum() > W + slack), told)
     share = family in SHARES
@@ -208,7 +208,7 @@ def _check_null(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not known.plain:
         return
     value, slope, C = float(said.null[0]), said.null[1 : 1 + k], said.null[1 + k :].reshape(k, k)
-    told = "the site's loss without columns does not fit its outcomes"
+    told = "the site's loss of a model without columns does not fit its outcomes"
     convex = not model.loss.unproven
     refuse(convex and not positive(C, np.sqrt(np.abs(np.diag(C)))), told)
     slack = ROUNDING * (abs(value) + abs(float(m.floor)) + W)
@@ -230,7 +230,8 @@ def _check_firth(known: Known, asked: PointQuestion, said: Answer, H: np.ndarray
     most = 0.0 if not asked.V.size else abs(float(np.sum(square(asked.V, len(H)) * H)))
     bound = most * known.rms / np.sqrt(known.least_weight) / 2
     refuse(
-        np.abs(said.firth) > bound * (1 + CLOSE), "the site's penalty does not fit its leverages"
+        np.abs(said.firth) > bound * (1 + CLOSE),
+        "the site's gradient of Firth's penalty is too large",
     )
 
 

@@ -68,7 +68,7 @@ class DescriptionTrust:
             if asked.counts:
                 self._hear_counts(site, said)
             elif site not in self._counts:
-                raise DataError("it did not send counts")
+                raise DataError("the site did not send counts")
             known = self._counts[site]
             if asked.open.size:
                 self._hear_sums(site, known, asked, said["s1"], said["s2"])
@@ -92,7 +92,7 @@ class DescriptionTrust:
                 wrong, f"the counts of the levels of {name} do not add up to the number of rows"
             )
         few = said["few"].ravel()
-        _refuse(bool((few > many).any() or few[1] > few[0]), "the number `few` is neither 0 nor 1")
+        _refuse(bool((few > many).any() or few[1] > few[0]), "the part 'few' is not 0 or 1")
         top, digits = said["top"].ravel(), said["digits"].ravel()
         _refuse(
             not ((top >= 0) & (top <= LARGEST)).all(),
@@ -157,8 +157,8 @@ class DescriptionTrust:
             if not before:
                 _refuse(
                     rows != known.present[j, c],
-                    "a range was divided into parts, but the rows of the parts do not add "
-                    "up to the rows of the range",
+                    "a range was divided into parts, but the rows in the parts do not add "
+                    "up to the rows in the range",
                 )
                 self._check_mean(site, j, c, Ranges(first, width, counts), int(asked.decimals[j]))
             last = first + PARTS * width - 1
@@ -167,8 +167,8 @@ class DescriptionTrust:
                     least, most = wider.within(first, last)
                     _refuse(
                         not least <= rows <= most,
-                        "a part of a range was divided again, but the rows of the smaller parts do "
-                        "not add up to the rows of the part",
+                        "a part of a range was divided again, but the rows in the smaller parts do "
+                        "not add up to the rows in this part",
                     )
             before.append(Ranges(first, width, counts))
 
@@ -236,18 +236,18 @@ def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> Non
     wanted |= {"patterns": 1 << asked.pattern.size} if asked.pattern.size else {}
     for name, size in wanted.items():
         there = name in said and (size is None or said[name].size == size)
-        _refuse(not there, f"the part {name} of the answer is missing or has a wrong shape")
+        _refuse(not there, f"the part {name!r} of the answer is missing or has a wrong shape")
     more = [name for name in said if name not in wanted and not (name == "own" and asked.own)]
     _refuse(
         bool(more),
-        f"the answer has the part {more[0] if more else ''}, but the coordinator did not ask for "
+        f"the answer has the part {(more or [''])[0]!r}, but the coordinator did not ask for "
         "this part",
     )
 
 
 def _check_counts(name: str, x: np.ndarray) -> None:
     wrong = not ((x >= 0) & (x == np.rint(x)) & (x < 2**53)).all()
-    _refuse(wrong, f"the part {name} has numbers that are not counts of rows")
+    _refuse(wrong, f"the part {name!r} has numbers that are not counts of rows")
 
 
 def _refuse(wrong: bool, told: str) -> None:

@@ -137,10 +137,10 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
     if own is not None:
         at = slice(len(own) - model.effects - len(model.loss.extras), len(own))
         wrong = _apart(m.x[at], own[at] * W, W) | _apart(m.xx[at], own[at] * W, W)
-        refuse(wrong, "the site sent sums of another site")
+        refuse(wrong, "the sums of the sites' own columns are wrong")
     for columns in _coded(known).values():
         x = m.x[columns]
-        refuse(_apart(m.xx[columns], x, W), "the squares of a column of 0 and 1 are wrong")
+        refuse(_apart(m.xx[columns], x, W), "the squares of a column of 0 and 1 have a wrong sum")
         refuse((x < 0) | (x > W * (1 + CLOSE)), "one level has more rows than the site has")
         refuse(x.sum() > W * (1 + CLOSE), "all levels together have too many rows")
         whole = np.abs(x - np.round(x)) <= CLOSE * W
@@ -168,14 +168,14 @@ def _check_outcome(known: Known) -> None:
     if family in SHARES or family == "multinomial":
         refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "no rows can have this sum of outcomes")
         if not known.weighted:
-            refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is a fraction")
+            refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is not whole")
     if family in COUNTS:
         refuse(y < 0, "the sum of counts is below zero")
     if family in POSITIVE:
         refuse(y <= 0, "the sum of outcomes is not above zero")
     if family in CLASSED and family != "multinomial":
         most = len(model.loss.extras) * W
-        refuse((y < 0) | (y > most * (1 + CLOSE)), "no rows can have these numbers of classes")
+        refuse((y < 0) | (y > most * (1 + CLOSE)), "no rows can have these counts of classes")
     at = model.intercept
     if at is not None and known.raw:
         size = np.abs(m.xy[at]) + np.abs(y) + W
@@ -230,7 +230,7 @@ def _check_start(known: Known) -> None:
     start, d = known.moments.start, len(known.model.names)
     if start.size:
         A = square(start[: d * (d + 1) // 2], d)
-        refuse(not positive(A, np.sqrt(np.abs(np.diag(A)))), "the first guess uses no rows")
+        refuse(not positive(A, np.sqrt(np.abs(np.diag(A)))), "the first guess is not possible")
 
 
 def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
@@ -265,12 +265,12 @@ def check_again(before: Moments, now: Moments, basis: np.ndarray) -> None:
     for name in ("n", "weight", "y", "o", "floor", "constant"):
         one, other = getattr(before, name), getattr(now, name)
         size = np.abs(one).max(initial=0) + np.abs(other).max(initial=0)
-        refuse(_apart(one, other, size), "the sums of the same rows changed")
+        refuse(_apart(one, other, size), "two answers have different sums")
     mixed = np.abs(basis).T
     size = mixed @ np.sqrt(before.xx * float(before.weight))
-    refuse(_apart(basis.T @ before.x, now.x, size), "the sums of columns changed")
+    refuse(_apart(basis.T @ before.x, now.x, size), "two answers have different sums of columns")
     size = mixed @ (np.abs(before.xy) + np.sqrt(before.xx)[:, None])
-    refuse(_apart(basis.T @ before.xy, now.xy, size), "the sums of outcomes changed")
+    refuse(_apart(basis.T @ before.xy, now.xy, size), "two answers have different sums of outcomes")
 
 
 def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort: Agreement) -> None:

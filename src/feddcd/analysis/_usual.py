@@ -40,9 +40,9 @@ NAME_IT = "To keep such a column, name it in the list of columns (--column)."
 MIXED = LeftOut(
     (),
     "some values are numbers and others are words",
-    "To keep such a column, correct the words. If a word means a missing value, give --na WORD, or "
-    "write a codebook with type = 'number' and missing = ['WORD']. If the column is a category, "
-    "write a codebook with type = 'category'.",
+    "To keep such a column, change the words to numbers. If a word means a missing value, give "
+    "--na WORD, or write a codebook with type = 'number' and missing = ['WORD']. If the column is "
+    "a category, write a codebook with type = 'category'.",
 )
 DATES = LeftOut(
     (),
@@ -52,11 +52,12 @@ DATES = LeftOut(
 UNREAD = LeftOut(
     (),
     "feddcd cannot read the values as numbers",
-    "To keep such a column, write numbers without other characters, or give --decimal.",
+    "To keep such a column, write numbers without other characters, or give the decimal "
+    "sign of the file with --decimal.",
 )
 KEYS = LeftOut((), "the values identify a person", NAME_IT)
 MANY = LeftOut((), f"there are more than {MOST_WORDS} different words", NAME_IT)
-UNKNOWN = LeftOut((), "the codebook does not have the column")
+UNKNOWN = LeftOut((), "there is no entry in the codebook")
 NO_ROLE = LeftOut((), "the codebook allows neither the role predictor nor the role outcome")
 SAID_KEYS = LeftOut((), "the codebook says that the type is identifier")
 SAID_DATES = LeftOut((), "the codebook says that the type is date")

@@ -36,7 +36,7 @@ def with_codebook(plan: RegressionPlan, book: Codebook) -> RegressionPlan:
         if name not in book.columns:
             raise SpecError(
                 f"the plan lists the column {name!r} under complete, but the codebook "
-                "does not have this column",
+                "has no such column",
                 column=name,
             )
         used.setdefault(name, "complete")

@@ -12,7 +12,7 @@ from .._text import plural
 COUNTED = {  # by every analysis in sums, before its first exchange
     "n": "the number of rows",
     "support": "for each column, whether its values differ at this site (1 or 0)",
-    "dropped": "how many rows are left out because of a missing value (0 if they are few)",
+    "dropped": "how many rows the site leaves out because of missing values (0 if they are few)",
 }
 TABLE = {
     "value": "the loss: how badly the model fits the rows",
@@ -58,8 +58,8 @@ DESCRIPTION = {
     "s2": "for each column of numbers, the sum of squares of its values in each group",
     "parts": "for quantiles: how many rows of a group are in each part of a range of values",
     "bins": "for histograms: how many rows are in each range of values",
-    "patterns": "how many rows have which columns missing together",
-    "own": "this site's own rows, means, standard deviations and counts of levels",
+    "patterns": "by combination of columns: how many rows have no value in exactly these columns",
+    "own": "this site's own number of rows, means, standard deviations and counts of levels",
 }
 WORDS = {"newton": TABLE, "describe": DESCRIPTION}  # by method, as a log has it
 OF_POLICY = ("bins", "residuals")  # which a careful site tells in sums alone

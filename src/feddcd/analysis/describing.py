@@ -101,8 +101,9 @@ def describe_plan(
         raise DataError(told + ", ".join(map(str, names[:30])), column=missing[0])
     if site is not None and site == plan.by:
         raise SpecError(
-            f"<by> and <site> name the same column; give <by> alone for a column of Table 1 for "
-            f"each value of {site!r}, or <site> alone for a second table with the numbers of sites",
+            f"<by> and <site> name the same column. If you want a column of Table 1 for each "
+            f"value of {site!r}, give only <by>. If you want a second table with the numbers of "
+            "the sites, give only <site>",
             settings={"by": site, "site": site},
         )
     if site in plan.used:
@@ -125,8 +126,8 @@ def _check_groups(frame: pd.DataFrame, by: str | None) -> None:
     if found > MOST_GROUPS:
         raise DataError(
             f"<by> names the column {by!r}, which has {found:,} different values. Each value gets "
-            f"a column of Table 1, so at most {MOST_GROUPS} are possible. Join them to fewer "
-            "groups in the data file, for example to groups of ages",
+            f"a column of Table 1, so at most {MOST_GROUPS} are possible. Join the values to "
+            "fewer groups in the data file, for example to groups of ages",
             column=by, settings={"by": None},
         )  # fmt: skip
 

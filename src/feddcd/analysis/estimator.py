@@ -173,7 +173,7 @@ class FederatedGLM(BaseEstimator):
             warnings.warn(
                 f"the certificate does not reach tol={self.tol:g} within "
                 f"{plural(self.result_.n_exchanges, 'exchange')}: it proves only "
-                f"certified_error_={self.result_.certified_error:.3g}",
+                f"certified_error_={self.result_.certified_error:.3g}; allow more exchanges",
                 ConvergenceWarning,
                 stacklevel=2,
             )

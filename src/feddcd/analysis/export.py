@@ -245,15 +245,13 @@ def _left_out(result: TableResult) -> list[str]:
     offsets = () if result.formula is None else read_formula(result.formula).offsets
     if result.family == "multinomial":
         return []
-    how = "multiply its predictions by exp(offset)"
+    how = "multiply each prediction by exp(offset)"
     if result.family != "poisson":
-        how = "add it to the linear predictor" + (
-            ", decision_function" if result.family == "binomial" else ", the prediction"
-        )
-    left = [
-        f"offset {expression}: the model predicts for offset 0; {how}" for expression in offsets
-    ]
-    return left or [f"an offset given to fit, if any: the model predicts for offset 0; {how}"]
+        to = "the result of decision_function" if result.family == "binomial" else "each prediction"
+        how = f"add the offset to {to}"
+    told = f"the model predicts for offset 0; for another offset, {how}"
+    left = [f"the offset {expression}: {told}" for expression in offsets]
+    return left or [f"an offset, if the fit had one: {told}"]
 
 
 def _classes(result: TableResult) -> list[Any] | None:

@@ -19,6 +19,7 @@ from ..data.codebook import Codebook
 
 Arrays = Mapping[str, np.ndarray]
 ALL = "all"  # stands for all sites, where only sums over them are known
+AGREED = "the coordinator's list of sites, columns and levels"
 APART = (
     "The coordinator read the sums of each site (mode each), so there is no proof of this table."
 )

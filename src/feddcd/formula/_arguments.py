@@ -17,7 +17,7 @@ def bind(call: Call, names: Sequence[str], also: dict[str, str] | None = None) -
     for place, (key, value) in enumerate(call.arguments):
         name = (also or {}).get(str(key), key)
         if key is None and place >= len(names):
-            raise _wrong(call, f"{call.function} needs at most {plural(len(names), 'value')}")
+            raise _wrong(call, f"{call.function} may have at most {plural(len(names), 'value')}")
         name = names[place] if name is None else name
         if name not in names:
             raise _wrong(

@@ -137,7 +137,7 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
         )
     if outside:
         sentences.append(
-            f"The figure does not show {count(outside, 'estimate')} of single sites, because "
-            "they are outside of the scale."
+            f"{count(outside, 'estimate')} of single sites {'is' if outside == 1 else 'are'} "
+            "outside of the scale, and not in the figure."
         )
     return " ".join(sentences)

@@ -31,7 +31,7 @@ def unit_of(fit: TableResult, c: Coefficient) -> Unit:
     if size == 1.0 and not unit:
         return Unit(told, f"One more unit of {name}", 1.0)
     amount = f"{size:g} {unit}".strip()
-    return Unit(f"{told}, per {amount}", f"{amount} more of {name}", size)
+    return Unit(f"{told}, per {amount}", f"An increase of {name} by {amount}", size)
 
 
 def coefficient_name(fit: TableResult, c: Coefficient) -> str:

@@ -104,8 +104,8 @@ def calibration(fit: TableResult) -> str:
         f"predicted {what} is {number(np.max(np.abs(y - x)), 2)}."
     )
     caption = (
-        f"Calibration: the rows are in {count(len(x), 'group')} by their prediction. On the "
-        "dotted line, the observed value equals the predicted value. Bars are 95 % intervals. "
+        f"Calibration: the rows are divided into {count(len(x), 'group')} by their prediction. On "
+        "the dotted line, the observed value equals the predicted value. Bars are 95 % intervals. "
         f"{SUPPRESSED}"
     )
     axis = charts.linear(low, high)
@@ -133,7 +133,7 @@ def roc_curve(fit: TableResult) -> str:
         return ""
     worst, best = (np.repeat(curve.true, 2)[:-1], np.repeat(curve.true, 2)[1:])
     hover = [
-        f"above the threshold: {b:.3f} of the rows with the event, {a:.3f} of the rows without it"
+        f"above the threshold: {b:.3f} of the rows with the event, and {a:.3f} of the other rows"
         for a, b in zip(curve.false, curve.true, strict=True)
     ]
     marks = [

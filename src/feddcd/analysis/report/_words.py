@@ -114,7 +114,7 @@ def effects(fit: TableResult) -> list[str]:
 
 
 def effect(fit: TableResult, c: Coefficient) -> str:
-    """`One more unit of age goes with 1.2 times the odds ...`"""
+    """`One more unit of age is associated with 1.2 times the odds ...`"""
     row, unit = fit.original_table.loc[c.label], unit_of(fit, c)
     b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
     none = 0 if fit.ratio is None else 1
@@ -124,14 +124,14 @@ def effect(fit: TableResult, c: Coefficient) -> str:
     of = "the outcome" if fit.response is None else name_of(fit, fit.response)
     if fit.ratio is None:
         more = "higher" if b >= 0 else "lower"
-        of = of if fit.link == "identity" else f"a linear predictor (link {fit.link}) of {of}"
+        mean = "mean" if fit.link == "identity" else f"linear predictor (link {fit.link})"
         low, high = (low, high) if b >= 0 else (-high, -low)
-        what = f"{of} {more} by {number(abs(b), 3)}"
+        what = f"a {mean} of {of} that is {number(abs(b), 3)} {more}"
         range_ = f"{number(low, 3)} to {number(high, 3)}"
     else:
         what = f"{ratio(b)} times {_what(fit, c, of)}"
         range_ = f"{ratio(low)} to {ratio(high)}"
-    return f"{unit.change} goes with {what} ({interval(fit)} {range_}).{doubt}"
+    return f"{unit.change} is associated with {what} ({interval(fit)} {range_}).{doubt}"
 
 
 def percent(fit: TableResult) -> str:
@@ -162,7 +162,9 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
         )
     notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
-        notes.append("Each site has its own intercept, so the effects compare rows of one site.")
+        notes.append(
+            "Each site has its own intercept, so the effects compare only rows of the same site."
+        )
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Categories are compared with their reference ({told}).")
@@ -194,16 +196,17 @@ def trust(fit: TableResult) -> list[str]:
     if math.isinf(change):
         return [
             lie,
-            f"{name} depends on {site}: the rows of the other sites alone do not "
-            "determine this coefficient.",
+            f"The coefficient of {name} depends on the site {site}: the rows of the other sites "
+            "alone do not determine this coefficient.",
         ]
     size = f"{number(abs(change), 2)} standard errors"
-    whose = f"Without {site}, {name} would be {'higher' if change > 0 else 'lower'} by {size}"
+    more = "higher" if change > 0 else "lower"
+    whose = f"Without the site {site}, the coefficient of {name} would be {more} by {size}"
     return [
         lie,
         (
-            f"{whose} (computed with one Newton step). No other site alone changes a coefficient "
-            "by more standard errors."
+            f"{whose} (computed with one Newton step). No other single site changes a "
+            "coefficient by more standard errors."
         ),
     ]
 
