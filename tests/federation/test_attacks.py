@@ -540,7 +540,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert "WITHDRAWAL  one patient withdrew; feddcd closed 1 set of rows of earlier jobs" in shown
     assert (
-        "rule sets: only 1 row is in some jobs and not in others. A group of such rows needs 20 "
+        "rule 'sets': only 1 row is in some jobs and not in others. A group of such rows needs 20 "
         "rows"
         in " ".join(shown.split())
     )

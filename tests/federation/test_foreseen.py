@@ -62,15 +62,15 @@ def test_a_job_that_a_few_rows_would_dominate_is_foreseen(tmp_path):
     assert "NOTE: feddcd tried this job with the rows of this site alone. The rules would" in told
     assert told.splitlines()[-1].startswith("  NOTE: "), "just before the decision"
     assert (
-        "question 1, and the job would end. The reason is the rule dominance: 4 rows give too "
-        "large a part of a sum of squares of a column, for the column 'crp'"
+        "question 1, and the job would end. The reason is the rule 'dominance': 4 rows alone "
+        "give too large a part of a sum of squares of the column 'crp'"
     ) in told
     assert REMEDY in told
     approve(site.folder, *waiting(site.folder))
     assert said(site, "y ~ age + crp") == f"north: {REFUSED}"  # others hear no more
     line = last_line(site)
     assert line["rule"] == "dominance"
-    assert "of a column, for the column 'crp' (max_share = 0.5). " + REMEDY in line["why"]
+    assert "of squares of the column 'crp' (max_share = 0.5). " + REMEDY in line["why"]
 
 
 @pytest.mark.parametrize("formula", ["y ~ age + log(crp)", "event ~ age + bmi"])
@@ -110,7 +110,7 @@ def test_a_rare_column_is_named_with_what_helps(tmp_path):
     told = words(site)
     assert (
         "NOTE: even if you approve, the rules of this site refuse this. The reason is the rule "
-        "support: in the column rare, fewer"
+        "'support': in the column rare, fewer"
     ) in told
     assert REMEDY in told
     assert "but the rules of this site refuse a job that you approved" in agreed(site)

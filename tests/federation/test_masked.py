@@ -510,7 +510,7 @@ def test_after_the_end_a_job_sends_what_it_sent_and_nothing_else(home, finished,
     ended = Envelope("ended", {"study": "federation", "why": "done", "sites": {}}, {})
     assert unpack_message(answer(pack_message(ended), place)).kind == "ended"
     assert not list((tmp_path / "copy").glob("jobs/*/mask.*"))
-    assert "the answer of this site is missing in its own file of the job" in reason(
+    assert "the answer is not in this site's file of the job; start a new job" in reason(
         answer(request, place)
     )
     assert answer(earlier[1], place) == earlier[2]

@@ -140,7 +140,7 @@ def test_a_person_reads_of_levels_what_the_rules_found(sites):
             "a value is missing if the field is empty or has one of these words: 'NA'"
             in site.words()
         )
-    assert "the rules of this site refuse this. The reason is the rule values: " in there.words()
+    assert "the rules of this site refuse this. The reason is the rule 'values': " in there.words()
     assert "'HIV'" in there.words()
     assert "refuse this" not in not_there.words()
     assert "this site would send these levels of 'dx': 'flu', 'copd'" in not_there.words()

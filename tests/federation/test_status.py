@@ -358,7 +358,7 @@ def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
     assert said.kind == "result"
     assert (place.folder / "results/first/summary.txt").read_text() == "a table\\x1b[31m\nage 0.1"
     assert status_of(place.folder)["results"] == ["first"]
-    assert "CAME     the result of study first" in status_of(place.folder)["last"][-1]
+    assert "RECEIVED the result of study first" in status_of(place.folder)["last"][-1]
     for bad in (
         {"study": "../x", "files": {"summary.txt": ""}}, {"study": "a", "files": {}}, {},
         {"study": "a", "files": {"policy.toml": ""}}, {"study": "a", "files": {"summary.txt": 1}},

@@ -181,7 +181,7 @@ def test_the_log_is_written_for_who_answers_for_the_data():
     assert told(first).startswith("LEFT     the number of rows, how many rows are left out, and ")
     why = {"refused": words.REFUSED, "rule": "dominance", "why": "few rows give most of a sum"}
     assert told(why) == (
-        "REFUSED  a question, by the rule dominance: few rows give most of a sum. This reason "
+        "REFUSED  a question, by the rule 'dominance': few rows give most of a sum. This reason "
         "stays at this site."
     )
     line = "APPROVED a person at this site approved the request abababab"
@@ -455,7 +455,7 @@ def test_a_dominated_column_is_named():
     rows = SiteRows(None, None, 40, names=("age", "crp"))
     with pytest.raises(Ruled) as refusal:
         check_answer(Policy(min_support=5), rows, analysis, question)  # pyright: ignore
-    told = "4 rows give too large a part of a sum of squares of a column, for the column 'crp'"
+    told = "4 rows alone give too large a part of a sum of squares of the column 'crp'"
     assert told in refusal.value.story
     assert "logarithm" in refusal.value.story
 

@@ -148,17 +148,17 @@ def test_the_next_command_of_a_trial_is_said(more, told, tmp_path):
 
 ROWS = [(40 + i % 17, "ab"[i % 2], i % 3) for i in range(60)]
 FORESEEN = {
-    "few rows": (ROWS[:4], "rule min_rows: its policy does not allow fewer than 5 rows"),
-    "a rare ward": (ROWS + [(50, "c", 1)] * 3, "rule min_per_level: its policy does not allow a"),
-    "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule support: in the column"),
+    "few rows": (ROWS[:4], "rule 'min_rows': its policy does not allow fewer than 5 rows"),
+    "a rare ward": (ROWS + [(50, "c", 1)] * 3, "rule 'min_per_level': its policy does not allow a"),
+    "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule 'support': in the col"),
     "a dominated sum": (
         [(a, w, int((w == "a" and i % 4 == 0) or i % 10 == 1)) for i, (a, w, _) in enumerate(ROWS)],
-        "rule dominance: 4 rows give too large a part of a sum of a column times the outcome, for "
-        "the column 'ward[T.b]'",
+        "rule 'dominance': 4 rows alone give too large a part of a sum of the column 'ward[T.b]' "
+        "times the outcome",
     ),
     "a small cell": (
         [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],
-        "rule cells: fewer than 5 rows have the outcome = 1 and ward = b",
+        "rule 'cells': fewer than 5 rows have the outcome = 1 and ward = b",
     ),
     "enough": (ROWS, ""),
 }

@@ -20,7 +20,7 @@ class MethodChoice(NamedTuple):
 def choose_method(*, convex: bool, l2: float, size: int, N: int, tau: int) -> MethodChoice:
     """By the model (`size` is its number of parameters), the penalty and who takes part."""
     if not convex:
-        why = "the model is not convex, so no method gives a proof; FedDCD needs no step size"
+        why = "the model is not convex, so no method gives a proof; feddcd needs no step size"
         return MethodChoice("feddcd", why)
     if l2 <= 0:
         why = "the objective has no penalty (l2 = 0), and most other methods need strong convexity"

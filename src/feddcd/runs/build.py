@@ -278,7 +278,7 @@ def _check_size(row: Method, most: int, federated: Federated) -> None:
     p = sum(x.size for x in jax.tree.leaves(federated.w))
     if p > most:
         raise SpecError(
-            f"{row.name} keeps a {p} x {p} matrix for each client, and it works with at most "
+            f"{row.name} keeps a {p} x {p} matrix for each client, and works only with at most "
             f"{most} parameters: use pointsaga"
         )
 

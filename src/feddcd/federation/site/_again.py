@@ -32,11 +32,8 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
     for what, parts in changes(rows, question) if k > 1 else ():
         wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
         if wrong.size:
-            where = entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = (
-                f"compared with an earlier answer, {k - 1} rows alone give nearly all of "
-                f"{what}{where}"
-            )
+            which = entry_of(what, rows.names, question, parts.shape[1], int(wrong[0]))
+            told = f"compared with an earlier answer, {k - 1} rows alone give nearly all of {which}"
             raise Ruled("changes", f"{told}. {REMEDY}")
 
 

@@ -35,15 +35,16 @@ def remedy(plan: Any, column: str = "", other: str = REMEDY) -> str:
     return DESCRIBED.format(column or "COLUMN") if described else other
 
 
-def entry_of(names: Sequence[str] | None, question: Any, entries: int, at: int) -> str:
-    """To which column an entry belongs, if each column has this many entries."""
-    if not names:
-        return ""
+def entry_of(what: str, names: Sequence[str] | None, question: Any, entries: int, at: int) -> str:
+    """The sum in words, and to which column an entry belongs, if each has this many entries."""
+    if not names or entries == 1:
+        return what
     each, rest = divmod(entries, len(names))
     mixed = getattr(question, "basis", np.zeros(0)).size  # combinations of columns
     if rest or not each or mixed:
-        return f" (its number {at + 1})"
-    return f", for the column {names[at // each]!r}"
+        return f"{what} (its number {at + 1})"
+    column = f"the column {names[at // each]!r}"
+    return what.replace("a column", column) if "a column" in what else f"{what}, for {column}"
 
 
 def unsupported(column: np.ndarray, k: int) -> bool:

@@ -26,7 +26,7 @@ from .rules import JobFacts, check_answer, check_columns, earlier_columns, hides
 MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first question is enough
 MOST_QUESTIONS = 12
 LATER = (
-    "this site also checks every answer. If few rows give most of a sum (rule dominance), "
+    "this site also checks every answer. If few rows give most of a sum (rule 'dominance'), "
     "this site refuses the job later, and its log says why"
 )
 
@@ -65,7 +65,7 @@ def refused_with(
         earlier = earlier_jobs(policy, facts, memory)
         return _tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)
     except Ruled as error:
-        return f"rule {error.rule}: {error.story}"
+        return f"rule {error.rule!r}: {error.story}"
     except (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError):
         return ""
 
@@ -111,5 +111,5 @@ def _refused(
         free = facts.mode != "sum"
         check_joint(policy, known, asked, hides_cells(policy, facts.mode), free, earlier)
     except Ruled as error:
-        return f"rule {error.rule}: {error.story}"
+        return f"rule {error.rule!r}: {error.story}"
     return ""

@@ -121,7 +121,9 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
     check_only(envelope, {"id", "nonces", "number", "signatures"}, None)
     founded = file.load()
     if founded is None:
-        raise Refused("this site does not know this job; perhaps it lost its file of the job")
+        raise Refused(
+            "this site does not know this job; perhaps it lost its file of the job. Start a new job"
+        )
     job, number = founded.job.check(me.roster), meta["number"]
     if type(number) is not int or number < 0:
         raise Refused("the number of the exchange is missing or wrong")
@@ -253,14 +255,12 @@ def _follow(
     try:
         for earlier in range(number):
             if (sums := file.sums(earlier)) is None:
-                raise Refused("the sums of an exchange are missing in this site's file of the job")
+                raise Refused("some sums are not in this site's file of the job; start a new job")
             follow.take(sums)
     except Refused:
         raise
     except (FeddcdError, ArithmeticError) as error:
-        raise Refused(
-            f"this site cannot compute the next question from the sums: {error}"
-        ) from None
+        raise Refused(f"the sums do not lead to a next question: {error}") from None
     return follow
 
 
@@ -269,7 +269,7 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
     the job as any refusal by the rules does."""
     mine = file.own(number)
     if mine is None:
-        raise Refused("the answer of this site is missing in its own file of the job")
+        raise Refused("the answer is not in this site's file of the job; start a new job")
     if why := impossible(sums, mine, layout):
         file.end()
         raise Ruled(

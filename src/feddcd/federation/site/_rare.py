@@ -112,7 +112,7 @@ def _remedy(name: str, found: Capping | None, x: np.ndarray, why: str) -> str:
         return f"feddcd found no cap for the {plural(len(x), 'row')} of this site. {INSTEAD}"
     lines = " and ".join(f"{what} = {value}" for what, value in found.plain().items())
     if why:
-        rule = re.search(r"rule \w+", why)
+        rule = re.search(r"rule '\w+'", why)
         named = f" ({rule[0]})" if rule else ""
         told = f"{lines} would protect these rows, but then the rules of this site would refuse"
         return f"A cap does not help here: {told} this job{named}. {INSTEAD}"

@@ -57,7 +57,8 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
     for book in [each for each in (own, sent) if each is not None]:
         for name in entering:
             if name in book.columns and book.columns[name].type == "identifier":
-                raise Refused(f"the codebook does not allow the use of the column {name[:50]!r}")
+                told = f"the codebook does not allow the use of the column {name[:50]!r}"
+                raise Refused(f"{told}, because it is an identifier")
     for name in entering:
         if name in policy.identifiers:
             raise not_allowed(

@@ -79,9 +79,8 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
     """Nothing of a description: its cells are categories by groups, and small ones do not leave."""
     if getattr(plan, "analysis", "") == "describe":
         return []
-    return [
-        f"  smallest cell of categories: {'there is none' if cell is None else plural(cell, 'row')}"
-    ]
+    told = "the job has none" if cell is None else plural(cell, "row")
+    return [f"  smallest cell of categories: {told}"]
 
 
 def _left_out(rows: SiteRows) -> str:
@@ -193,7 +192,9 @@ def _who(sites: Sequence[str]) -> str:
 def against(error: Exception) -> list[str]:
     """That the rules refuse: the last lines before the decision."""
     ruled = isinstance(error, Ruled)
-    why = f"The reason is the rule {error.rule}: {error.story}" if ruled else f"The reason: {error}"
+    why = (
+        f"The reason is the rule {error.rule!r}: {error.story}" if ruled else f"The reason: {error}"
+    )
     cure = CURES.get(error.rule, CURE) if ruled else ""
     note = f"  NOTE: {IN_VAIN}. {printable(why)}."
     alike = [

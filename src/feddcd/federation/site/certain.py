@@ -85,7 +85,7 @@ def _kept(found: dict[str, str], site: str) -> Iterator[None]:
     try:
         yield
     except Ruled as refusal:
-        found[site] = f"rule {refusal.rule}: {refusal.story}"
+        found[site] = f"rule {refusal.rule!r}: {refusal.story}"
     except Refused as refusal:
         found[site] = str(refusal)
     except UNKNOWN:

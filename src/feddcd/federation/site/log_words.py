@@ -81,9 +81,9 @@ def _told(entry: Mapping[str, Any]) -> str:
         ends = "RESUMED  the pause has ended, and this site answers again"
         return "PAUSED   this site answers nothing" if entry["paused"] else ends
     if "roster" in entry:
-        return f"SIGNED   the list of sites: {entry['roster']}"
+        return f"SIGNED   the list of sites with the six words {entry['roster']}"
     if "result" in entry:
-        return f"CAME     the result of study {entry['result']}"
+        return f"RECEIVED the result of study {entry['result']}"
     if "withdrawal" in entry:
         return (
             f"WITHDRAWAL  {entry['withdrawal']}; feddcd closed {plural(entry['closed'], 'set')} of "
@@ -110,7 +110,7 @@ def _refused(entry: Mapping[str, Any]) -> str:
 def reason_of(entry: Mapping[str, Any]) -> str:
     """Of a refusal, as the site itself knows it."""
     if "rule" in entry:
-        who = "a person here" if entry["rule"] == "denied" else f"the rule {entry['rule']}"
+        who = "a person here" if entry["rule"] == "denied" else f"the rule {entry['rule']!r}"
         return f"{who}: {entry['why']}"
     return ": ".join(str(entry[name]) for name in ("refused", "why") if entry.get(name))
 

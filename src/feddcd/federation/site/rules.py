@@ -270,8 +270,9 @@ def check_answer(
             continue
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
-            where = numbers.entry_of(rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{k - 1} rows give too large a part of {what}{where}"
+            size, at = parts.shape[1], int(wrong[0])
+            which = numbers.entry_of(what, rows.names, question, size, at)
+            told = f"{k - 1} rows alone give too large a part of {which}"
             column = next((name for name in rows.columns if what.endswith(f" of {name}")), "")
             told = f"{told} (max_share = {policy.max_share})"
             remedy = numbers.remedy(rows.plan, column)

@@ -177,10 +177,10 @@ _METHODS = (
     'methods = ["newton"]',
 )
 _LARGER = (
-    "These three numbers of rows must at least be there: min_rows of the whole site, min_per_class "
-    "of each class, and min_per_level of each level of a category. Without these settings, the "
-    "limit is min_support. If all rows have the same class, others would know the class of every "
-    "row, so the site does not send its own numbers; for example",
+    "The setting min_rows is the least number of rows in an answer, min_per_class that of each "
+    "class, and min_per_level that of each level of a category. Each of them is min_support if it "
+    "is not set. If all rows had the same class, others would know the class of every row: then "
+    "the site does not send numbers of its own; for example",
     "min_rows = 50",
     "min_per_class = 10",
     "min_per_level = 10",
