@@ -211,12 +211,14 @@ def separation(
         raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
     what = "counts of 0" if family in COUNTS else "outcomes"
     penalty = "give <firth> or <l2>" if family == "binomial" else "give <l2>"
+    one = len(heavy) == 1
     remedy, settings = (
-        f"leave out these columns, merge levels, or {penalty}",
+        f"leave out {'this column' if one else 'these columns'}, merge levels, or {penalty}",
         {"firth": True, "l2": Above(0)},
     )
     if any(j >= len(names) - effects for j in heavy):
-        remedy = "leave out these sites, merge them with others, or give <site_effects>"
+        these = "this site, merge it" if one else "these sites, merge them"
+        remedy = f"leave out {these} with other sites, or give <site_effects>"
         settings = {"site_effects": "none"}
     return DataError(
         f"separation: {', '.join(names[j] for j in heavy[:8])} "

@@ -47,7 +47,7 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
                 "of most rows of a cell almost exactly"
             )
         if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
-            what = "chances of a class" if classed else "means"
+            what = "predicted chances of a class" if classed else "predicted means"
             return (
                 f"in a cell, {plural(k - 1, 'row')} alone would give nearly the whole sum of the "
                 f"{what}"

@@ -246,7 +246,7 @@ def _used(frame: pd.DataFrame, formula: Formula | None, apart: tuple[str, ...]) 
         return formula.right_columns
     used = tuple(c for c in frame.columns if c not in apart)
     if not used:
-        raise DataError(f"no column is left for X: {', '.join(apart)} have other roles")
+        raise DataError(f"no column is left for X: other arguments use {', '.join(apart)}")
     return used
 
 

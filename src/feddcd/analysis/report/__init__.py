@@ -100,9 +100,10 @@ def _summary(fit: TableResult, title: str) -> str:
     proof = f"<strong>{escape(verdict)}:</strong>{escape(claim)}"
     effects = words.effects(fit)
     lead = (
-        "This list has the effects that the data show most clearly, if the other columns do not "
-        "change. The coefficients of these effects are furthest from zero, counted in standard "
-        "errors. A clear effect is not always large or important."
+        "This list has the effects that the data show most clearly: their coefficients are "
+        "furthest from zero, counted in standard errors. Each effect is for a change of one "
+        "column, while the other columns do not change. A clear effect is not always large or "
+        "important."
     )
     return page.header(
         title,
