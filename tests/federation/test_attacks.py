@@ -540,8 +540,8 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert "WITHDRAWAL  one patient withdrew; feddcd closed 1 set of rows of earlier jobs" in shown
     assert (
-        "rule 'sets': only 1 row is in some jobs and not in others. A group of such rows needs 20 "
-        "rows"
+        "rule 'sets': only 1 row is in some jobs and not in others. A group of such rows must "
+        "have at least 20 rows"
         in " ".join(shown.split())
     )
     used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
@@ -604,7 +604,7 @@ TOGETHER = {  # data, settings, jobs of which the last is too much, the rule and
     "four sets": (
         ward(), NO_LIMIT, ["y ~ age", "y ~ age + lac", "y ~ age + trop"], "sets", "1 row is in"
     ),
-    "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "rows needs 50 rows"),
+    "powers": (ward(), {}, [POWERS, f"{POWERS} + five"], "sets", "must have at least 50 rows"),
     "kinks": (ward(), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "a leverage of 0.5"),
     "kinks of four": (
         ward(alike=(17, 40, 50, 60)), {}, [f"{KINKS} + I(bmi^2)"], "combinations", "4 rows give"

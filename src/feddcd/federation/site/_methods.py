@@ -14,7 +14,7 @@ REVEALS = {
     "bins": "numbers of rows by prediction; a bin with one row can reveal that row",
     "moments": "a gradient and a Hessian; they reveal more than a gradient alone (see hessian)",
     "hessian": "sums of products of columns: variances, correlations, counts of pairs of levels",
-    "counts": "numbers of rows by level, by group, with missing values; a 1 reveals a row",
+    "counts": "numbers of rows by level, group and missing values; a count of 1 reveals a row",
     "means": "sums and sums of squares of a column, by group",
     "parts": "numbers of rows in ranges of a column; a range with enough rows is divided again",
     "values": "numbers of rows in ranges and with single values; they reveal values of rows",

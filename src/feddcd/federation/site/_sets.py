@@ -27,7 +27,8 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
         some = f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'}"
         told = (
-            f"only {some} in some jobs and not in others. A group of such rows needs {least} rows"
+            f"only {some} in some jobs and not in others. A group of such rows must have at least "
+            f"{least} rows"
         )
         remedy = "Write all columns of the study under complete in the plan of every job"
         raise Ruled("sets", f"{told}. {remedy}: then all jobs have the same rows")
