@@ -52,9 +52,9 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         found.append(f"For quantiles and histograms {told}{sign}.")
     if left:
         found.append(
-            f"{ABOUT}before a count means that sites may have changed it. At "
-            f"{plural(left, 'site')}, some values were changed before the site counted its rows. "
-            "So each count of such a site is 0 or at least k (k is min_support in the policy of "
+            f"{ABOUT}before a count means that sites may have changed it. "
+            f"{plural(left, 'site')} changed some rows before counting them. So each "
+            "count of such a site is 0 or at least k (k is min_support in the policy of "
             "the site, usually 5)."
         )
         found.append(_changes(result))
