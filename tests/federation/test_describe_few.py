@@ -279,7 +279,10 @@ def test_counts_that_sites_may_have_changed_carry_a_sign_in_all_files(tmp_path):
         ("bmi", "missing")
     }, "a column without a missing value is exact, and so are the rows of a table without groups"
     list(made.write(tmp_path))
-    note = "≈ before a count means that sites may have changed it. 1 site changed some rows before counting them."
+    note = (
+        "≈ before a count means that sites may have changed it. 1 site changed some rows before "
+        "counting them."
+    )
     for name in ("summary.txt", "table1.md", "report.html"):
         told = " ".join((tmp_path / name).read_text("utf-8").split())
         assert note in told, name
