@@ -259,7 +259,7 @@ def test_exact_quantiles_have_to_be_named():
     out = Outgoing("values", "describe", ("age",), 100, 3, {}, {}, 3, {}, mode="sum")
     with pytest.raises(
         Refused,
-        match=r"answers of the kind 'values', because kinds in policy\.toml does not name",
+        match=r"answers of the kind 'values', because it does not name them \(kinds in policy\.toml\)",
     ):
         Policy().check(out)
     Policy(kinds=("columns", "counts", "means", "parts", "values")).check(out)
