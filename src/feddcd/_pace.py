@@ -57,4 +57,4 @@ class LinePace:
             return None
         left_out, self._left_out = self._left_out, 0
         self._written += 1
-        return f" (and {left_out:,} more were refused before)" if left_out else ""
+        return f" (before this line, {left_out:,} similar lines were left out)" if left_out else ""

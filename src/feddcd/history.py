@@ -101,10 +101,10 @@ class History(Mapping[str, np.ndarray]):
         with open(path, newline="") as file:
             rows = list(csv.reader(file))
         if not rows or tuple(rows[0]) != COLUMNS:
-            raise SpecError(f"{path}: the first line should be {','.join(COLUMNS)}")
+            raise SpecError(f"the first line must be {','.join(COLUMNS)}")
         columns = {}
         for j, name in enumerate(COLUMNS):
-            columns[name] = np.array([_number(path, i, row, j) for i, row in enumerate(rows[1:])])
+            columns[name] = np.array([_number(i, row, j) for i, row in enumerate(rows[1:])])
         return cls(columns)
 
 
@@ -120,13 +120,14 @@ def _text(name: str, value: float) -> str:
     return str(int(value)) if name in COUNTS else repr(float(value))
 
 
-def _number(path: Path, i: int, row: list[str], j: int) -> float:
+def _number(i: int, row: list[str], j: int) -> float:
     try:
         (text,) = row[j : j + 1]
         if COLUMNS[j] in COUNTS - UNCOUNTED or (text and COLUMNS[j] in COUNTS):
             return int(text)
         return float(text) if text else float("nan")
     except ValueError:
+        got = repr(row[j]) if j < len(row) else "nothing"
         raise SpecError(
-            f"{path}:{i + 2}: the column {COLUMNS[j]!r} is not a number: {row}"
+            f"line {i + 2} must have a number in the column {COLUMNS[j]!r}, but has {got}"
         ) from None

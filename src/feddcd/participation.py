@@ -163,7 +163,10 @@ class Lossy(AbstractParticipation):
 PARTICIPATIONS: dict[str, str] = {
     "uniform": "tau of the N clients; every set of tau clients has the same probability",
     "everyone": "all clients in every round",
-    "importance": "Necoara's distribution, for clients with different strong convexity",
+    "importance": (
+        "tau of the N clients, with Necoara's probabilities for clients of different strong "
+        "convexity"
+    ),
     "available:P": "each client takes part with probability P; at least two clients take part",
 }
 

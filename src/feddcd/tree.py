@@ -109,9 +109,7 @@ def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
     leaves, structure = jax.tree.flatten(like)
     expected = dict(zip(_names(structure), leaves, strict=True))
     if odd := sorted(set(expected) ^ set(arrays)):
-        raise CodecError(
-            f"this file contains another state; the arrays {', '.join(odd[:5])} do not match"
-        )
+        raise CodecError(f"these arrays of the file do not match this run: {', '.join(odd[:5])}")
     for name, leaf in expected.items():
         want = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf)
         have, shape, dtype = arrays[name], want.shape, want.dtype

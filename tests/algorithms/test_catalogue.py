@@ -124,7 +124,10 @@ def test_what_a_method_sends_is_stated_not_guessed():
         ({"solver": "newtn"}, "the method feddcd has the unknown solver 'newtn'"),
         (
             {"settings": {"lr": lambda *_: 1.0}},
-            "lr is a setting of local solvers, so it cannot be one of feddcd",
+            (
+                "the method feddcd cannot have the setting 'lr', because local solvers have a "
+                "setting of"
+            ),
         ),
     ],
 )

@@ -363,5 +363,5 @@ def _wide() -> feddcd.data.Dataset:
 
 
 def test_bits_are_powers_of_two():
-    with pytest.raises(SpecError, match="the setting bits must be 8, 16, 32 or 64, got bits=12"):
+    with pytest.raises(SpecError, match="the setting 'bits' must be 8, 16, 32 or 64, got bits=12"):
         FedQN(jnp.zeros(3), bits=12)  # pyright: ignore

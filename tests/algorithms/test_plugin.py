@@ -236,7 +236,7 @@ BROKEN = {
         "the entry point has the name other, but the method has the name fedsplit",
     ),
     "number": ("math:pi", "TypeError: 'float' object is not callable"),
-    "text": ("builtins:str", "builtins:str must be a feddcd.algorithms.Method, not a str"),
+    "text": ("builtins:str", "builtins:str is a str, but must be a feddcd.algorithms.Method"),
 }
 
 

@@ -48,7 +48,7 @@ def test_lost_uploads_leave_server_and_client_agreed():
 
 
 def test_what_has_no_bits_says_so():
-    with pytest.raises(SpecError, match="FedNLPP cannot use the setting bits"):
+    with pytest.raises(SpecError, match="FedNLPP cannot use the setting 'bits'"):
         feddcd.run(DATA, rounds=60, algorithm="fednlpp", settings={"bits": 8}, **SITES)
     with pytest.raises(SpecError, match="bits"):
         run(7)

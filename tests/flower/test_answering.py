@@ -67,7 +67,7 @@ def test_one_process_for_each_message():
         endless == "Overrun: the answer would take longer than 0.5 s (answer_seconds in site.toml)"
     )
     assert "answers three" in three, "after one was too slow"
-    assert dies == "Ended: the process that computes the answer ended with the code -9"
+    assert dies == "Ended: the process that computes the answer ended with the exit code -9"
     assert large == ("too large" if sys.platform == "linux" else large)
 
 

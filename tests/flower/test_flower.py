@@ -174,7 +174,7 @@ def check_attack(home, said, trace):
     for site in SITES:
         noted = (home.site(site) / "site.log").read_text()
         assert "this site did not fetch and did not run code from outside" in noted
-        assert "came with the bundle outsider/hostile 1.0.0, sha256 " in noted
+        assert "came with the code outsider/hostile 1.0.0, sha256 " in noted
     assert (
         "refused: POST /v1/control/start-run from 127.0.0.2: 403"
         in (home.server / "superlink.log").read_text()

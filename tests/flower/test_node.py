@@ -231,7 +231,7 @@ def test_a_bundle_of_code_is_named_and_not_fetched(monkeypatch):
         link.serve(echo)
     ((what, story),) = link.noted
     assert what == "this site did not fetch and did not run code from outside"
-    assert "the bundle outsider/\\x1b[31mhostile 1.0.0, sha256 fff" in story
+    assert "the code outsider/\\x1b[31mhostile 1.0.0, sha256 fff" in story
     assert "get-fab" not in link.calls
     assert link.text() == b"answer to question", "by the package of this machine, as ever"
 
@@ -283,7 +283,7 @@ def test_a_message_that_cannot_be_read_is_passed_by(monkeypatch):
     assert link.text() == b"answer to question"
     told = [said for said in link.said if "could not read a message" in said]
     assert len(told) == len(link.noted) == node.UNREAD
-    assert "1 messages and 0 lists of parts" in told[0]
+    assert "has 1 message, but 0 lists of parts" in told[0]
 
 
 def test_a_coordinator_that_restarts_is_no_alarm(monkeypatch):
@@ -293,7 +293,7 @@ def test_a_coordinator_that_restarts_is_no_alarm(monkeypatch):
         link.serve(echo)
     assert link.text() == b"answer to question"
     assert link.noted == []
-    restarted, accepted = node.RESTARTED, "host:1 accepted this site, as node 7"
+    restarted, accepted = node.RESTARTED, "host:1 accepted this site as node 7"
     assert link.said[:4] == [
         accepted,
         "host:1: the coordinator is not reachable now (nobody there); this site tries again",
@@ -314,7 +314,9 @@ def test_why_a_site_is_not_let_in(monkeypatch):
     clock = "host:1 does not accept this site: this machine's clock is (3999|400.) s ahead of"
     with pytest.raises(FlowerError, match=clock):
         off.serve(echo)
-    with pytest.raises(FlowerError, match="the coordinator knows neither the key nor the number"):
+    with pytest.raises(
+        FlowerError, match=("the coordinator does not know this site: neither its key")
+    ):
         Link(monkeypatch, statuses=[401]).serve(echo)
     with pytest.raises(Over):  # a node of this site was killed just now
         Link(monkeypatch, statuses=[409, 409]).serve(echo)

@@ -294,7 +294,7 @@ SAYS = [
     ),
     "MNIST, MLP: no method reached any gap of Table 2.",
     "two classes per client: AccFedDCD had the best test accuracy, 89.11 %.",
-    "Where paper, authors’ code and correct behaviour differ",
+    "Where the paper, the authors’ code and this page differ",
     "authors’ rows of SCAFFOLD show FedAvg",
     "The numbers of the paper and of the authors are for RCV1, so the figures of",
     "A <note> & more.",

@@ -284,16 +284,16 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     results = gather(tmp_path, todo, tuned=False)
     *_, written = write_race(tmp_path, results, target=1e-6, notes=["<b>left out</b>"])
     text = written.read_text()
-    assert "Point-SAGA sends the fewest bytes at 100% of 2 places" in text
+    assert "Point-SAGA sends the fewest bytes in 2 of 2 cases" in text
     assert text.count("sends the fewest bytes") == 1
-    assert "can mean that at least half of the runs did not reach the gap" in text
-    assert "With the problems marked &quot;scored&quot; we test the rules" in text
+    assert "means one of two things: at least half of the runs did not reach the gap" in text
+    assert "We use the problems of the half &quot;scored&quot; to test these rules" in text
     assert "&lt;b&gt;left out" in text
     with (tmp_path / "race.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert len(rows) == 2 * 2 * 3
     assert {(row["up"], row["up_models"]) for row in rows} == {("80", "1"), ("800", "10")}
-    assert "2 methods on 1 problem. A place" in text
+    assert "2 methods on 1 problem. A case is one problem" in text
     assert json.loads(todo[0].file(tmp_path).read_text())["ended"] == "reached"
 
 
@@ -335,7 +335,7 @@ def test_the_race_says_why_a_method_did_not_reach_the_gap(tmp_path, monkeypatch,
         "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3\n"
         in said
     )
-    behind = f"{title('mbsgd')}, 8 bits: stopped, because it was behind the first method"
+    behind = f"{title('mbsgd')}, 8 bits: stopped at the limit of bytes that --behind sets"
     assert f"{behind}, with a gap above 1\n" in said
     assert "SCAFFOLD, 8 bits: the objective became infinite or NaN\n" in said
     assert "use a larger --limit; to compare them at a larger gap, use --gap 1e-3." in said
@@ -380,7 +380,7 @@ def test_one_problem_is_drawn_as_curves_of_the_gap(tmp_path):
     assert saga.get_xdata().tolist() in ([1.5, 3.0], [3.5, 7.0])  # MB, between two seeds
     assert saga.get_ydata().tolist() == [1e-3, 1e-6]
     *_, text = write_race(tmp_path, results, target=1e-6, notes=[])
-    assert ("<h2>Curves" in text.read_text(), "share of the places" in text.read_text()) == (
+    assert ("<h2>Curves" in text.read_text(), "share of the cases" in text.read_text()) == (
         True, False,
     )  # fmt: skip
 

@@ -328,6 +328,6 @@ def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
     wide = HAND[1]._replace(summary={"bits": 64})
     said = " ".join(run._counted([few, wide]))
     assert "FedQN sends each number with 8 bits. FedAvg sends each number with 64 bits." in said
-    assert "The counts leave out what clients send for the certificates: at most 2 MB in a" in said
+    assert "These counts leave out the bytes for the certificates: at most 2 MB in a" in said
     assert "All methods send each number with 64 bits." in run._counted([wide, wide])
     assert run._counted(HAND) == []

@@ -378,7 +378,7 @@ DAMAGE = {
     "missing": (lambda run: (run / "checkpoint.npz").unlink(), r"checkpoint.npz is missing"),
     "empty": (lambda run: (run / "checkpoint.npz").write_bytes(b""), r"checkpoint.npz is damaged"),
     "text": (lambda run: (run / "checkpoint.npz").write_text("hello"), r"npz is damaged"),
-    "missing array": (drop, "this file contains another state; the arrays server.w do not match"),
+    "missing array": (drop, "these arrays of the file do not match this run: server.w"),
     "wrong shape": (
         reshape,
         r"server\.w has the type and shape float64\(5, 3\), but float64\(13, 3\) was expected",
@@ -421,20 +421,26 @@ DAMAGE = {
     "short history": (shorten, r"history.csv ends at round 2, but the checkpoint is at round 4"),
     "cut line": (
         line("2,2,4,5"),
-        r"history\.csv:3: the column 'bytes_down' is not a number: \['2'",
+        r"history.csv: line 3 must have a number in the column 'bytes_down', but has nothing",
     ),
     "word in a line": (
         line("2,2,4,1,1,much,,,0.5,0.0,1,1.0"),
-        r"history.csv:3: the column 'objective' is not a number",
+        r"history.csv: line 3 must have a number in the column 'objective', but has 'much'",
     ),
     "no count": (
         line("2,2,,1,1,1.0,,,0.5,0.0,1,1.0"),
-        r"history.csv:3: the column 'uploads' is not a number",
+        r"history.csv: line 3 must have a number in the column 'uploads', but has ''",
     ),
-    "empty line": (line(""), r"history\.csv:3: the column 'round' is not a number: \[\]"),
+    "empty line": (
+        line(""),
+        (
+            r"history\.csv: line 3 must have a number in the column 'round', but has "
+            r"nothing"
+        ),
+    ),
     "other columns": (
         replace("history.csv", "objective", "loss"),
-        r"history.csv: the first line should be round,iteration,",
+        r"history.csv: the first line must be round,iteration,",
     ),
 }
 

@@ -637,7 +637,10 @@ class TestNetwork:
             feddcd.run("digits", model=Architecture(start, entropy, shape=(3, 3)), clients=4)
         with pytest.raises(
             SpecError,
-            match="list has no array of floating-point numbers, so there is nothing to train",
+            match=(
+                r"the model \(list\) has no array of floating-point numbers, so there is nothing "
+                r"to train"
+            ),
         ):
             run(model=[1, "a"])
 

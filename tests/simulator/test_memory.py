@@ -26,7 +26,7 @@ def test_clients_padded_to_the_largest_are_refused_before_they_are_made(monkeypa
     monkeypatch.setattr(_memory, "free_memory", lambda: 3 << 10)
     with pytest.raises(
         DataError,
-        match=r"rows of 20 clients .* up to the 21 rows of the largest client\) .*are free",
+        match=r"rows of 20 clients .*are free.* each client has the 21 rows of the largest client",
     ):
         stack_rows(X, parts(20, 40), np.float64)
     monkeypatch.setattr(_memory, "free_memory", lambda: 1 << 20)
@@ -48,7 +48,8 @@ def test_rounds_that_would_not_fit_are_refused_with_their_size(monkeypatch):
     with pytest.raises(
         DataError,
         match=(
-            r"the rounds \(without the data and the states\) need 8 GiB of memory, but only 5 GiB "
+            r"beside the data and the states of the clients, the rounds need 8 GiB of "
+            r"memory, but only 5 GiB "
             "are free"
         ),
     ):

@@ -280,8 +280,8 @@ class Method:
                 raise SpecError(f"the method {self.name} has the unknown solver {name!r}")
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
-            told = f"{both[0]} is a setting of local solvers, so it cannot be one of {self.name}"
-            raise SpecError(told)
+            told = f"the method {self.name} cannot have the setting {both[0]!r}"
+            raise SpecError(f"{told}, because local solvers have a setting of this name")
 
     @property
     def sends(self) -> Sends:

@@ -130,7 +130,7 @@ def _is_plain(value: PyTree) -> bool:
 def shortened(method: AbstractAlgorithm, bits: Any, f: AbstractProblem, w: Params) -> Shortened:
     """The method in this many bits; f are problems like those it is for, stacked."""
     if bits not in BITS:
-        raise SpecError(f"the setting bits must be 8, 16, 32 or 64, got bits={bits}")
+        raise SpecError(f"the setting 'bits' must be 8, 16, 32 or 64, got bits={bits}")
 
     def upload(f: AbstractProblem, w: Params) -> PyTree:
         one, key = tree.take(f, 0), jax.random.key(0)
@@ -141,6 +141,7 @@ def shortened(method: AbstractAlgorithm, bits: Any, f: AbstractProblem, w: Param
     if isinstance(method, AbstractRecalling) or not _is_plain(like):
         name = type(method).__name__
         raise SpecError(
-            f"{name} cannot use the setting bits, because its clients send more than plain vectors"
+            f"{name} cannot use the setting 'bits', because its clients send more than plain "
+            "vectors"
         )
     return Shortened(method, bits, jax.tree.map(lambda x: jnp.zeros(x.shape, x.dtype), like))

@@ -113,9 +113,9 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
-            raise SpecError(f"the setting start must be own or model, not {self.start!r}")
+            raise SpecError(f"the setting 'start' must be own or model, not {self.start!r}")
         if self.sets not in (1, 2):
-            raise SpecError(f"the setting sets must be 1 or 2, not {self.sets!r}")
+            raise SpecError(f"the setting 'sets' must be 1 or 2, not {self.sets!r}")
         if self.kappa is not None and not 0 < self.kappa <= 1:
             raise SpecError(f"need 0 < kappa <= 1, got kappa={self.kappa}")
 

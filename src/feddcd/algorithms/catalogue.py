@@ -110,7 +110,7 @@ def _load(point: EntryPoint, known: dict[str, Method]) -> Method:
     row = value if isinstance(value, Method) else value()
     if not isinstance(row, Method):
         raise SpecError(
-            f"{point.value} must be a feddcd.algorithms.Method, not a {type(row).__name__}"
+            f"{point.value} is a {type(row).__name__}, but must be a feddcd.algorithms.Method"
         )
     if row.name != point.name:
         raise SpecError(

@@ -23,7 +23,7 @@ class FedProx(AbstractAveraging):
 
     def __check_init__(self):
         if not self.m >= 0:
-            raise SpecError(f"the setting m must be at least 0, got m={self.m}")
+            raise SpecError(f"the setting 'm' must be at least 0, got m={self.m}")
 
     def client_step(self, f, client: Stateless, down: Params, key: Key):
         local = f.normalised()

@@ -71,7 +71,7 @@ class FedDCD(AbstractDual[DualServer, DualClient, Params | None, Params]):
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
-            raise SpecError(f"the setting start must be own or model, not {self.start!r}")
+            raise SpecError(f"the setting 'start' must be own or model, not {self.start!r}")
         if not 0 < self.eta < 2:
             raise SpecError(f"need 0 < eta < 2, got eta={self.eta}")
 

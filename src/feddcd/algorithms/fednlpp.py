@@ -56,12 +56,12 @@ class FedNLPP(AbstractAlgorithm[LearnServer, Learned, Float[Array, " p"], None])
         size = sum(x.size for x in jax.tree.leaves(self.like))
         if self.rank > size:
             raise SpecError(
-                f"the setting rank must be at most {size}, the number of parameters; "
+                f"the setting 'rank' must be at most {size}, the number of parameters; "
                 f"got rank={self.rank}"
             )
         if self.top is not None and self.top > size * (size + 1) // 2:
             most = size * (size + 1) // 2
-            raise SpecError(f"the setting top must be at most {most}, got top={self.top}")
+            raise SpecError(f"the setting 'top' must be at most {most}, got top={self.top}")
 
     def init_server(self, w: Params) -> LearnServer:
         flat = ravel_pytree(w)[0]

@@ -49,7 +49,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
     def __check_init__(self):
         if self.bits not in BITS:
-            raise SpecError(f"the setting bits must be 8, 16, 32 or 64, got bits={self.bits}")
+            raise SpecError(f"the setting 'bits' must be 8, 16, 32 or 64, got bits={self.bits}")
 
     @property
     def size(self) -> int:
@@ -281,12 +281,10 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 FEDQN = Method(
     name="fedqn",
     title="FedQN",
-    about=(
-        "the server keeps the last gradient of each client and learns one matrix; clients "
-        "send few bytes"
-    ),
+    about="the server learns one matrix of the curvature from gradients; clients send few bytes",
     reveals=(
-        "changes of this site's gradient; only once, its Hessian and the model that fits its rows"
+        "changes of this site's gradient, and only once its Hessian and the model that fits "
+        "its rows"
     ),
     algorithm=FedQN,
     make=lambda given: FedQN(

@@ -84,7 +84,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
 
     def __check_init__(self):
         if self.rho is not None and not self.rho > 0:
-            raise SpecError(f"the setting rho must be above 0, got rho={self.rho}")
+            raise SpecError(f"the setting 'rho' must be above 0, got rho={self.rho}")
 
     def init_server(self, w: Params) -> SagaServer:
         one = jnp.ones((), tree.dot(w, w).dtype)

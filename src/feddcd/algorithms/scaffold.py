@@ -45,7 +45,7 @@ class Scaffold(AbstractAlgorithm[ScaffoldServer, ScaffoldClient, ScaffoldServer,
 
     def __check_init__(self):
         if self.option not in (1, 2):
-            raise SpecError(f"the setting option must be 1 or 2, not {self.option!r}")
+            raise SpecError(f"the setting 'option' must be 1 or 2, not {self.option!r}")
 
     def init_server(self, w: Params) -> ScaffoldServer:
         return ScaffoldServer(w, tree.zeros(w))

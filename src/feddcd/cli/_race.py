@@ -130,7 +130,7 @@ def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
 
 def _table(results: Results, target: float) -> Table | None:
     """None where no method came to the gap."""
-    head = (f"to {tiny(target)}", "places", "fewest bytes up at", "at most twice the fewest at")
+    head = (f"to {tiny(target)}", "cases", "fewest bytes up in", "at most twice the fewest in")
     groups = [
         (f"{found.share:.0%} of the clients, {found.field}", [*map(_row, found.rows[:MOST_SHOWN])])
         for found in standings(results, target)

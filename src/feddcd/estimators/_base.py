@@ -87,8 +87,8 @@ class AbstractFederated(BaseEstimator):
         if self.certified_gap_ > self.tol:
             warnings.warn(
                 f"{chosen.algorithm} did not reach tol={self.tol:g} within "
-                f"max_rounds={self.max_rounds} rounds: the certificate proves only the gap "
-                f"certified_gap_={self.certified_gap_:.3g}. Allow more rounds",
+                f"max_rounds={self.max_rounds} rounds. The certificate proves only that the gap is "
+                f"at most certified_gap_={self.certified_gap_:.3g}. Use a larger max_rounds",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -15,12 +15,13 @@ from flwr.proto.message_pb2 import ObjectTree
 from flwr.supercore.error import FlowerError
 
 from .. import _errors
-from .._text import printable
+from .._text import plural, printable
 
 LARGEST = 256 << 20  # bytes of one message
 UNKNOWN = (
-    "the coordinator does not know the key of this site (perhaps nobody confirmed this site yet), "
-    "or another program uses this key"
+    "the coordinator does not know the key of this site, perhaps because nobody confirmed "
+    "this site "
+    "yet. Or another program uses this key"
 )
 RESTARTED = (
     "the coordinator has probably restarted and does not know this site yet; this site connects "
@@ -93,7 +94,10 @@ class _Bounded(httpx.SyncByteStream):
 def first_message(pulled: PullMessagesResponse) -> tuple[Message, ObjectTree]:
     heads, trees = pulled.messages_list, pulled.message_object_trees
     if len(heads) != len(trees):
-        raise Malformed(f"the SuperLink sent {len(heads)} messages and {len(trees)} lists of parts")
+        raise Malformed(
+            f"the answer of the SuperLink has {plural(len(heads), 'message')}, but "
+            f"{plural(len(trees), 'list')} of parts"
+        )
     return read_plain(message_from_proto, heads[0]), trees[0]
 
 

@@ -72,7 +72,7 @@ class Answering:
         except EOFError:
             process.join()
             raise Ended(
-                f"the process that computes the answer ended with the code {process.exitcode}"
+                f"the process that computes the answer ended with the exit code {process.exitcode}"
             ) from None
         finally:
             process.kill()

@@ -127,7 +127,7 @@ class Inside(NamedTuple):
         with self._client(RuntimeHttpClient) as client:
             taken = client.AcquireTask(request)
         if taken.task.run_id != run or not taken.token:
-            raise _errors.FlowerError(f"the SuperLink does not have the task of run {run}")
+            raise _errors.FlowerError(f"the SuperLink gave this coordinator no task for run {run}")
         patience = make_simple_http_retry_invoker()
         client = self._client(
             RuntimeHttpClient,

@@ -76,7 +76,9 @@ class Doors:
         room: Callable[[], bool] = lambda: True,
     ):  # fmt: skip
         if len(secret) < 32:
-            raise ValueError("the secret of the inner port is too short")
+            raise ValueError(
+                "the secret of the port for the coordinator must have at least 32 bytes"
+            )
         self._app, self._inside, self._secret, self._desk = app, inside, secret, desk
         self._lines, self._room = LinePace(REFUSALS), room
         of_host, of_all = (desk.of_host, desk.of_all) if desk else (0, 0)
@@ -188,7 +190,10 @@ def main(desk: DeskRoute | None = None) -> None:
         "--door", required=True, help="the address at which sites connect, written as host:port"
     )
     parser.add_argument(
-        "--secret", required=True, type=Path, help="the file with the secret of the inner port"
+        "--secret",
+        required=True,
+        type=Path,
+        help=("the file with the secret of the port for the coordinator"),
     )
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]

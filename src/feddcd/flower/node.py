@@ -137,11 +137,13 @@ class SiteNode:
                 until = until or time.monotonic() + PATIENCE_S
                 if time.monotonic() > until:
                     raise _errors.FlowerError(
-                        f"{self._address} does not accept this site: {UNKNOWN} ({reason_of(error)})"
+                        f"{self._address} does not accept this site: {UNKNOWN}. The "
+                        "coordinator says: "
+                        f"{reason_of(error)}"
                     ) from None
             time.sleep(LATEST_S)
         self._node = Node(node_id=answer.node_id)
-        self._say(f"{self._address} accepted this site, as node {self._node.node_id}")
+        self._say(f"{self._address} accepted this site as node {self._node.node_id}")
         if said := self.clock.problem():
             self._say(f"WARNING: {said}")
 
@@ -204,7 +206,7 @@ class SiteNode:
             f"run {run}, bundle {name}: feddcd {version('feddcd')} on this machine answers this run"
         )
         if what.fab_id != BUNDLE:
-            story = f"run {run} came with the bundle {name}, sha256 {printable(what.fab_hash[:64])}"
+            story = f"run {run} came with the code {name}, sha256 {printable(what.fab_hash[:64])}"
             self._note("this site did not fetch and did not run code from outside", story)
         self._runs.add(run)
 
@@ -277,8 +279,8 @@ class SiteNode:
         if isinstance(error, httpx.HTTPStatusError) and error.response.status_code == 401:
             why = self.clock.problem()
             if not why and self._node.node_id:
-                raise Forgotten("the SuperLink does not know the number of this node") from None
-            why = why or "the coordinator knows neither the key nor the number of this site"
+                raise Forgotten("the SuperLink does not know the number of this site") from None
+            why = why or "the coordinator does not know this site: neither its key nor its number"
             raise _errors.FlowerError(f"{self._address} does not accept this site: {why}") from None
 
     def _beat(self) -> bool:

@@ -103,13 +103,15 @@ def authors_folder() -> Path:
 
 def authors_absent() -> DataError:
     """The error for results that are not here: what to put where."""
-    named = os.environ.get("FEDDCD_REFERENCE") or "not set"
+    variable = "the environment variable FEDDCD_REFERENCE"
+    where = f"{cache_dir() / NAME}, or into another folder that you name in {variable}"
+    if named := os.environ.get("FEDDCD_REFERENCE"):
+        where = f"{named} (from {variable})"
     return DataError(
-        f"{NAME}: feddcd cannot download the authors' results from the repository "
-        f"{REPOSITORY}, because the results are not in two tables there. Put {RUNS_FILE} (columns "
-        f"{', '.join(RUNS)}) and {CURVES_FILE} (columns {', '.join(CURVES)}) into the "
-        f"folder that the environment variable FEDDCD_REFERENCE names ({named}). If this "
-        f"variable is not set, put the two files into {cache_dir() / NAME}"
+        f"{NAME}: feddcd needs the authors' results as two tables and cannot download them, "
+        "because "
+        f"the authors' repository {REPOSITORY} does not have these tables. Put {RUNS_FILE} "
+        f"(columns {', '.join(RUNS)}) and {CURVES_FILE} (columns {', '.join(CURVES)}) into {where}"
     )
 
 

@@ -45,7 +45,7 @@ def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict[str, Lo
     ax.set_ylim(None, 1.005)
     note = "a round of AccFedDCD\nhas two cohorts"
     ax.text(0.04, 0.06, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
-    name = "share of the error after a round: measured, and its bound (dashed)"
+    name = "error after a round / before it (dashed: its bound)"
     figures.titles(ax, f"clients in a round, of {max(taus)}", name)
 
 
@@ -63,7 +63,7 @@ def _gaps(
     t, y = _until(least)
     ax.plot(t, y, "-", color=figures.INK, linewidth=2.4)
     ax.fill_between(t, y, LOWEST / 10, color=figures.INK, alpha=0.1, linewidth=0)
-    note = "lower bound:\nno method\ncan be here"
+    note = "lower bound:\nno method can\nreach this area"
     ax.text(0.06, 0.1, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
     ax.set_ylim(LOWEST, 2)
     figures.decades(ax)
@@ -71,7 +71,7 @@ def _gaps(
     ax.set_xlim(1, None)
     ax.xaxis.set_major_formatter(lambda x, _: figures.short(x))
     ax.tick_params(axis="x", which="minor", length=0)
-    figures.titles(ax, "exchanges", "gap on the worst-case chain, relative to the start")
+    figures.titles(ax, "exchanges", "gap on the worst-case chain / gap at the start")
     return lines
 
 

@@ -75,7 +75,7 @@ def write_report(
         *(charts[name] for name in late),
         _tables("Table 3: test accuracy", words.TABLE3, table3_blocks(table3)),
         section(
-            "Where paper, authors’ code and correct behaviour differ",
+            "Where the paper, the authors’ code and this page differ",
             bullets([words.SCAFFOLD, *words.stand_ins(rows), *notes]),
         ),
         footer({}, data=", ".join(dict.fromkeys(row["problem"] for row in rows))),

@@ -34,8 +34,8 @@ from .report import gap_panels, write_figures, write_report, write_table2, write
 Authors = Mapping[str, AuthorsRun] | None
 ORDER: tuple[str, ...] = ("fedavg", "fedprox", "scaffold", "feddcd", "accfeddcd")
 TWO_CLASS = (
-    "The paper's authors report the objective in which each client counts by its number of rows. "
-    "On this problem, the gap of this objective never reaches zero."
+    "The paper's authors report an objective that weights each client by its number of rows. The "
+    "methods minimise the objective without these weights, so the authors' gap never reaches zero."
 )
 
 DIFFERENCES = (
@@ -64,29 +64,30 @@ DIFFERENCES = (
         "number of epochs (5 or 20) with the grid in tuned.toml."
     ),
     (
-        "MLP: the paper's text says 20 steps of Adam, but the authors' first objectives are "
-        "the objectives of 20 epochs. In the authors' code each local solver starts at the "
-        "mean, and the dual step does not contain l2."
+        "MLP: the paper's text says 20 steps of Adam. But the first objectives in the authors' "
+        "files are those after 20 epochs. In the authors' code, each local solver starts at the "
+        "mean of the models, and the dual step does not contain l2."
     ),
     (
-        "Two-class split: the authors' log weights clients by their numbers of rows, but "
-        "the method minimises the sum without weights. This page reports the objective that "
+        "Two-class split: the authors' files have an objective that weights clients by their "
+        "numbers of rows. But the method minimises the sum without weights. This page "
+        "reports the objective that "
         "the method minimises, so its optimum differs from the authors' optimum."
     ),
     (
-        "In the paper's figures, the curves of the dual methods are one round too late. In the "
-        "paper's Table 2 and on this page, the rounds of all methods are right."
+        "In the paper's figures, the curves of the dual methods are one round too late. The "
+        "paper's Table 2 and this page count the rounds of all methods correctly."
     ),
     (
         "Some numbers of Table 2 differ from the authors' own files. MNIST softmax, tau=10, "
         "eps=1e-2: Table 2 has 19 rounds for FedDCD, but the file has 21. MLP, eps=1e-2: Table 2 "
-        "has 99 rounds for FedProx and 44 for SCAFFOLD (tau=30), and 418 for SCAFFOLD (tau=10), "
-        "but in the files these runs did not reach the gap. For tau=5 the authors published no "
-        "files."
+        "has 99 rounds for FedProx (tau=30), 44 for SCAFFOLD (tau=30) and 418 for SCAFFOLD "
+        "(tau=10), but in the files these runs did not reach the gap. For tau=5 the authors "
+        "published no files."
     ),
     (
         "Table 3 shows the best accuracy of all rounds, not the accuracy after the last round. "
-        "The 89.24 % of AccFedDCD on softmax are the accuracy on the training data."
+        "The 89.24 % of AccFedDCD on softmax is the accuracy on the training data."
     ),
 )
 

@@ -173,12 +173,11 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
 
 
 def _check_padded(N: int, n: int, need: int) -> None:
-    what = (
-        f"the rows of {N} clients (feddcd adds rows of zeros to each client, up to the {n} rows of "
-        "the largest client)"
+    remedy = (
+        "use fewer clients, clients with similar numbers of rows, or dtype = 'float32'. feddcd "
+        f"adds rows of zeros, so that each client has the {n} rows of the largest client"
     )
-    remedy = "use fewer clients, clients with similar numbers of rows, or dtype = 'float32'"
-    check_fits(need, what, remedy)
+    check_fits(need, f"the rows of {N} clients", remedy)
 
 
 def _runs(lengths: Sequence[int]) -> list[np.ndarray]:

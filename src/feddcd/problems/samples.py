@@ -145,8 +145,9 @@ class Architecture:
         self.module, self.loss, self.score, self.shape = module, loss, score, shape
         if not jax.tree.leaves(eqx.filter(module, eqx.is_inexact_array)):
             raise SpecError(
-                f"{type(module).__name__} has no array of floating-point numbers, so there is "
-                "nothing to train"
+                f"the model ({type(module).__name__}) has no array of floating-point "
+                "numbers, so there "
+                "is nothing to train"
             )
         self._fixed = eqx.filter(module, eqx.is_inexact_array, inverse=True)
 

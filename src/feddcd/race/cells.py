@@ -132,7 +132,7 @@ def left_out(methods: Sequence[str], shares: Sequence[float]) -> list[str]:
     """Why methods have no run at all."""
     lacking = [name for name in methods if get_method(name).needs_everyone and max(shares) < 1]
     return [
-        f"the method {name} needs all clients in each round: run it with --share 1"
+        f"the method {name} needs all clients in each round, so run it with --share 1"
         for name in lacking
     ]
 
@@ -167,7 +167,7 @@ def _check(shares: Sequence[float], bits: Sequence[int], seeds: int, limit: floa
     if seeds < 1:
         raise SpecError(f"the race needs at least one seed, got {seeds}")
     if not limit > 0:
-        raise SpecError(f"the limit must be above 0 models, got {limit:g}")
+        raise SpecError(f"the limit of bytes, counted in models, must be above 0; got {limit:g}")
 
 
 def trials(cell: RaceCell, chosen: dict[str, float]) -> list[RaceCell]:

@@ -58,5 +58,5 @@ def _why(far: Sequence[RaceOutcome], limit: float) -> str:
     gap = float(np.median([min(one.gap, default=np.inf) for one in far]))
     came = f"with a gap of at most {tiny(gap)}" if np.isfinite(gap) else "with a gap above 1"
     if any(one.limit < limit for one in far):
-        return f"stopped, because it was behind the first method, {came}"
+        return f"stopped at the limit of bytes that --behind sets, {came}"
     return f"stopped at the limit of bytes or rounds, {came}"

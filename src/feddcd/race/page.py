@@ -40,27 +40,27 @@ WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
 COLUMNS = ("rounds", "up", "down", "uploads", "steps")
 WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
 ALONE = (
-    "Each line is a method. The figures show how the gap of a method falls, from left to right: "
-    "the median over the seeds. The further left the line, the better is the method. A method "
-    "that was refused has no line."
+    "Each line is a method. It shows how far the gap fell at which cost, as a median over the "
+    "seeds. Lines further left are better, because the methods need less for the same gap. A "
+    "method that cannot run on this problem has no line."
 )
 ABOUT = (
-    "Each line is a method. The horizontal axis has a factor. The vertical axis has the share "
-    "of the problems that the method solves with at most this factor times the bytes (or "
-    "rounds) of the best method. The higher the line, the better is the method."
+    "Each line is a method. For example, at the factor 2 the line shows the share of the cases "
+    "in which the method needs at most twice the bytes (or rounds) of the best method. Higher "
+    "lines are better."
 )
 NOT_THERE = (
-    'Each number is a median over the seeds. A "-" can mean that at least half of the runs did '
-    'not reach the gap within the limits. A "-" can also mean that the method cannot run on the '
-    "problem. (A method may need all clients, may have too many parameters to send, or may be "
-    "unable to use this number of bits.)"
+    'Each number is a median over the seeds. A "-" means one of two things: at least half of the '
+    "runs did not reach the gap within the limits, or the method cannot run on the problem. A "
+    "method cannot run if it needs all clients in each round, if the model has too many "
+    "parameters for it, or if it cannot use this number of bits."
 )
 FILES = (
     "The file race.csv has all medians, also of rounds, bytes to the clients, uploads and steps "
     "of local solvers. Its column up_models has the bytes that clients sent, divided by the bytes "
-    "of one model, as in the tables of this page. In race.csv, the column half has the value "
-    '"made" or "scored". With the problems marked "made" we found the rules by which feddcd run '
-    'chooses a method. With the problems marked "scored" we test the rules of feddcd run.'
+    "of one model, as in the tables of this page. Its column half divides the problems into two "
+    'halves. We used the problems of the half "made" to find the rules by which feddcd run '
+    'chooses a method. We use the problems of the half "scored" to test these rules.'
 )
 
 
@@ -102,10 +102,10 @@ def _lead(results: Results, target: float) -> str:
     count = plural(len({entry.method for _, entry in results}), "method")
     problems = plural(len({place.problem for place in places}), "problem")
     return (
-        f"This page compares {count} on {problems}. A place is a problem with a share of clients "
-        f"in each round; this page has {plural(len(places), 'place')}. A run reaches its goal when "
-        f"its objective is at most {target:g} above the optimum. The numbers are medians over "
-        "seeds. All methods had the same cohorts."
+        f"This page compares {count} on {problems}. A case is one problem with one share of the "
+        f"clients in each round; this page has {plural(len(places), 'case')}. A run reaches its "
+        f"goal when its objective is at most {target:g} above the optimum. The numbers are medians "
+        "over seeds. With the same seed, all methods had the same cohorts."
     )
 
 
@@ -114,21 +114,22 @@ def _findings(results: Results, target: float) -> Iterator[str]:
     for name, entries in fields(results):
         for row in ranked(table_of, entries)[:1]:
             yield (
-                f"{name}: {methods.title(row.entry.method)} sends the fewest bytes at "
-                f"{row.first:.0%} of {plural(row.places, 'place')}. At {row.within:.0%} of the "
-                "places, this method sends at most twice the fewest bytes."
+                f"{name}: {methods.title(row.entry.method)} sends the fewest bytes in "
+                f"{row.first * row.places:.0f} of {plural(row.places, 'case')}. It sends at most "
+                f"twice the fewest bytes in {row.within * row.places:.0f} of "
+                f"{plural(row.places, 'case')}."
             )
 
 
 def _ranks(results: Results, target: float) -> Iterator[str]:
-    head = ["method", "places", "fewest bytes at", "at most twice the fewest at"]
+    head = ["method", "cases", "fewest bytes in", "at most twice the fewest bytes in"]
     by_field = groupby(standings(results, target), lambda found: found.field)
     for field, found in by_field:
         groups = [
             (f"{one.share:.0%} of the clients in a round", [_rank(row) for row in one.rows])
             for one in found
         ]
-        yield table(f"To a gap of {target:g}: {field}", head, *groups)
+        yield table(f"Who reaches a gap of {target:g} with few bytes: {field}", head, *groups)
 
 
 def _rank(row: Standing) -> list[str]:
@@ -149,7 +150,7 @@ def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what:
     ax.set_ylim(-0.02, 1.02)
     amounts(ax, [1.0, 100.0])
     short_name = {"up": "bytes"}.get(what, what)
-    titles(ax, f"factor: {short_name} / fewest {short_name}", "share of the places")
+    titles(ax, f"factor: {short_name} / fewest {short_name}", "share of the cases")
     below(whole, lines)
     return settle(whole)
 

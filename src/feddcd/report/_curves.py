@@ -71,8 +71,8 @@ def _of_one(entry: RunEntry) -> list[View]:
         views.append(_accuracy([entry], f"{_score(entry)}: {accuracy_means(entry)}."))
     if has(entry, "dual_residual"):
         caption = (
-            "The figure shows how far the sum that the method keeps at zero is from zero. "
-            "This distance should stay near zero."
+            "The method must keep the conserved sum at zero. The figure shows how far this sum is "
+            "from zero. The distance should stay as small as rounding errors."
         )
         views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
     return views
@@ -80,17 +80,19 @@ def _of_one(entry: RunEntry) -> list[View]:
 
 def _of_several(entries: Sequence[RunEntry]) -> list[View]:
     proven = any(has(entry, "lower_bound") for entry in entries)
-    what = "The true gap of each run is at or below its line" if proven else "The objective"
+    what = (
+        f"Each line is {'an upper bound on the true gap' if proven else 'the objective'} of a run"
+    )
     if (runs := max(entry.runs for entry in entries)) > 1:
         what = f"Medians over {runs} seeds. Half of the runs are in the shaded band. {what}"
-    cost = f"{what}, against the bytes that the clients sent."
+    cost = f"{what}. The horizontal axis shows the bytes that the clients sent."
     views = [
-        _progress(entries, "round", f"{what}, against rounds; lower is better."),
+        _progress(entries, "round", f"{what} after each round. Lower is better."),
         _progress(entries, "bytes_up", cost),
     ]
     if any(has(entry, "accuracy") for entry in entries):
         what = f"{_score(entries[0])}, {accuracy_means(entries[0])}"
-        caption = f"{what}, against rounds; higher is better."
+        caption = f"{what}, after each round. Higher is better."
         views.append(_accuracy(entries, caption))
     return views
 

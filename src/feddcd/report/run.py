@@ -51,7 +51,7 @@ TERMS = {
     "1e-3, 1e-6": (
         "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective was "
         "at most 0.001 above the best lower bound. All runs are compared with the same "
-        "bound, the best lower bound that any run on this page proved. During a run, the proven "
+        "bound, the best lower bound that any run on this page proved. During a run, its own "
         "bound may be worse. A dash means that a run did not reach the limit, or that its number "
         "is not known."
     ),
@@ -148,9 +148,7 @@ def _counted(entries: Sequence[RunEntry]) -> list[str]:
     proof = max((entry.summary.get("certificate_bytes_up") or 0 for entry in entries), default=0)
     if proof:
         most = f"{'at most ' * (len(entries) > 1)}{size(proof)}"
-        sentences.append(
-            f"The counts leave out what clients send for the certificates: {most} in a run."
-        )
+        sentences.append(f"These counts leave out the bytes for the certificates: {most} in a run.")
     return sentences
 
 
