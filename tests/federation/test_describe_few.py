@@ -259,7 +259,10 @@ def test_exact_quantiles_have_to_be_named():
     out = Outgoing("values", "describe", ("age",), 100, 3, {}, {}, 3, {}, mode="sum")
     with pytest.raises(
         Refused,
-        match=r"answers of the kind 'values', because it does not name them \(kinds in policy\.toml\)",
+        match=(
+            r"answers of the kind 'values', because it does not name them "
+            r"\(kinds in policy\.toml\)"
+        ),
     ):
         Policy().check(out)
     Policy(kinds=("columns", "counts", "means", "parts", "values")).check(out)
