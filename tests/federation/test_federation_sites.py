@@ -185,7 +185,7 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
         from_elsewhere, STATE, "belongs to the site 'site-4' of the federation 'north', not to"
     ),
     "another site's state": (from_another, STATE, "belongs to the site 'site-1' of the federation"),
-    "a newer feddcd's state": (of_the_future, STATE, "start this site with the version of "
+    "a newer feddcd's state": (of_the_future, STATE, "Start this site with the version of "
                                                      "feddcd that wrote"),
 }  # fmt: skip
 
