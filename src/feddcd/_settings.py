@@ -38,7 +38,7 @@ def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) ->
     except FeddcdError as reason:
         raise error(f"{path}: {reason}") from None
     except ValueError as reason:  # no TOML, no text, or more digits than Python reads
-        raise error(f"{path}: not a TOML file: {reason}{_remedy(reason)}") from None
+        raise error(f"{path}: not a TOML file: {_remedied(reason)}") from None
     for name, value in values.items():
         if isinstance(value, str) and LOST.match(value):
             raise error(
@@ -48,11 +48,12 @@ def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) ->
     return values
 
 
-def _remedy(reason: ValueError) -> str:
+def _remedied(reason: ValueError) -> str:
     if isinstance(reason, UnicodeDecodeError):
-        return "; save the file as UTF-8"
+        byte = f"byte 0x{reason.object[reason.start]:02x} at position {reason.start}"
+        return f"{byte} is not UTF-8 text; save the file as UTF-8"
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
-    return SLASHES if slashed else ""
+    return f"{reason}{SLASHES if slashed else ''}"
 
 
 def _content(path: Path, error: type[SpecError]) -> bytes:

@@ -315,7 +315,7 @@ def test_why_a_site_is_not_let_in(monkeypatch):
     with pytest.raises(FlowerError, match=clock):
         off.serve(echo)
     with pytest.raises(
-        FlowerError, match=("the coordinator does not know this site: neither its key")
+        FlowerError, match=("the coordinator does not know this site, neither its key")
     ):
         Link(monkeypatch, statuses=[401]).serve(echo)
     with pytest.raises(Over):  # a node of this site was killed just now

@@ -280,7 +280,7 @@ class SiteNode:
             why = self.clock.problem()
             if not why and self._node.node_id:
                 raise Forgotten("the SuperLink does not know the number of this site") from None
-            why = why or "the coordinator does not know this site: neither its key nor its number"
+            why = why or "the coordinator does not know this site, neither its key nor its number"
             raise _errors.FlowerError(f"{self._address} does not accept this site: {why}") from None
 
     def _beat(self) -> bool:

@@ -63,7 +63,7 @@ SOLVERS: dict[str, Solver] = {
         needs_rate=True,
     ),
     "adam": Solver(
-        "Adam on mini-batches (any optax optimizer works): not exact",
+        "Adam, or another optimizer of optax, on mini-batches: not exact",
         adam,
         _BATCHES,
         {"lr": 1e-3, "epochs": 5, "batch_size": 128},
