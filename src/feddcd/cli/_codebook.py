@@ -126,7 +126,8 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> int:
         say(f"column {name!r}: of {of}, {sentence_list(parts)}")
     if findings:
         wrong = len({finding.column for finding in findings})
-        say(f"{wrong} of {plural(len(book.columns), 'column')} do not fit {where}")
+        do = "does" if wrong == 1 else "do"
+        say(f"{wrong} of {plural(len(book.columns), 'column')} {do} not fit {where}")
         return 0
     rows, columns = plural(len(table.frame), "row"), plural(len(book.columns), "column")
     say(f"{data} fits {where}: {rows}, {columns}")

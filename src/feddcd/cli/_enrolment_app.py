@@ -200,7 +200,7 @@ def retire(folder: Folder, sites: SiteNames) -> None:
     continues without them. Retired sites do not have to answer any more.
 
     This command also takes back an invitation, and rejects a site that enrolled and was not
-    confirmed. If several sites lost their state, or came back with an old state, retire these
+    confirmed. If several sites lost their state files, or came back with old ones, retire these
     sites in one command. Example: feddcd federation retire fed south
     """
     from ._members import depart_command

@@ -71,7 +71,7 @@ def init_command(options: dict[str, Any]) -> None:
     found(federation=config.name, folder=folder.path, sites=names)
     found(address=f"{config.host}:{config.port}")
     of = f" of {len(names)} sites" if names else ""
-    say(f"federation {config.name}{of} in {shown(folder.path)}")
+    say(f"feddcd made the federation {config.name}{of} in the folder {shown(folder.path)}")
     if options["authority"]:
         say(
             f"move {options['authority']} to another machine: a person who has the file ca.key "

@@ -247,7 +247,7 @@ def pause(
     folder: SiteFolder,
     end: Annotated[bool, option("End the pause: the site answers again.", "--end")] = False,
 ) -> None:
-    """At a site: answer nothing for some time. The other sites wait.
+    """At a site: answer nothing until the pause ends. The other sites wait.
 
     Example: feddcd federation pause north
     """

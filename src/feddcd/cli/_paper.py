@@ -209,7 +209,7 @@ def theory(
     ] = 1,
     out: Annotated[
         Path | None,
-        option("Also measure the rates, and write a figure of the rates into this folder."),
+        option("Also measure the convergence rates, and write a figure of them into this folder."),
     ] = None,
 ) -> None:
     """Show how many rounds the theorems of the paper promise, and the smallest number of rounds

@@ -129,7 +129,7 @@ def show_troubles(folder: Path, before: Watched) -> Watched:
             say(f"{'PROBLEM' if trouble.stops else 'WARNING'}: {trouble.words()}")
     for trouble in before.known:
         if trouble not in now:
-            say(f"this is mended: {trouble.what}")
+            say(f"this problem is solved: {trouble.what}")
     return Watched(now, time.monotonic())
 
 

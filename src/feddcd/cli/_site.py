@@ -133,9 +133,8 @@ def withdraw_command(folder: Path, why: str) -> None:
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
     say(
-        "new jobs on the remaining rows are possible again, because feddcd closed "
-        f"{plural(count, 'set')} of rows of earlier jobs. The log has an entry about this "
-        "withdrawal."
+        f"feddcd closed {plural(count, 'set')} of rows of earlier jobs, so that new jobs can use "
+        "the remaining rows. The log has an entry about this withdrawal."
     )
     say("Now remove the rows from the data file, if they are still there.")
     say(

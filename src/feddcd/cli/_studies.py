@@ -135,7 +135,7 @@ def _tell(lines: list[str]) -> None:
 
 def unresponsive(study: FederationFolder, hang: Hang) -> list[str]:
     return [
-        f"study {study.study} may stop here for now: {hang.words()}",
+        f"study {study.study} may not continue for now: {hang.words()}",
         f"  to see what to do: feddcd federation status {_at(study)}",
         "  this command waits until then. You can stop this command with Ctrl-C: the study still "
         "continues when `serve` responds",

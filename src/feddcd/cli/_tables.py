@@ -36,8 +36,8 @@ LINES = {  # by event: what an administrator should know
     "programs of the last command have ended, and this command continues their work",
     "study": "study {study} begins",
     "study goes on": "study {study} continues",
-    "continues": "the job continues at exchange {exchange}; the answers of the exchanges before "
-    "are on disk",
+    "continues": "the job continues at exchange {exchange}; the answers of earlier "
+    "exchanges are on disk",
     "study done": "study {study} has ended with a result",
     "study cancelled": "study {study} was cancelled",
     "study failed": "study {study} has ended without a result: {reason}",
