@@ -331,7 +331,7 @@ REASONS = {  # what the coordinator reads, and what the site's own log has
     "no column": (lambda d: d.drop(columns="age"), "there is no column 'age'", None),
     "a range": (lambda d: d.assign(low=7), "this site cannot use its data; the file "
                                            "site.log at the site says why",
-                "column 'low': 40 values are outside 0 to 1, the first is 7 on line 2"),
+                "column 'low', 40 values are outside 0 to 1; the first is 7 on line 2"),
 }  # fmt: skip
 
 
