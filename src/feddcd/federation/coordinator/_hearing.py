@@ -6,8 +6,8 @@ results/waiting.json    who is waited for, as of the last question, for `status`
 
 import re
 import time
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from ..._text import printable
 from .._next_step import PAUSE
@@ -60,6 +60,13 @@ class Patience:
         return time.time() + self.limit - (time.monotonic() - began)
 
 
+class Without(NamedTuple):
+    """Who has no part in a job: by site why it refused; and whose people decided too late."""
+
+    refused: Mapping[str, str] = {}
+    late: Sequence[str] = ()
+
+
 class Hearing:
     def __init__(self, folder: FederationFolder, nodes: Nodes, config: Config):
         self.folder, self.nodes = folder, nodes
@@ -100,6 +107,23 @@ class Hearing:
         if site not in self.refused:
             self.folder.note("refused", site=site, reason=reason)
         self.refused[site] = reason
+
+    def without(self, sites: Collection[str]) -> Without:
+        """Why others than these have no part in a job that begins now."""
+        late = {site for site, _ in self.waited} - {*sites} - self.refused.keys()
+        return Without(dict(self.refused), sorted(late))
+
+    def take_up(self, before: Without) -> list[str]:
+        """What was heard before the job that goes on now. Who had refused."""
+        for site, reason in before.refused.items():
+            self.refuse(site, reason)
+        self.waited |= {(site, "") for site in before.late}
+        return list(before.refused)
+
+    def ask_again(self, sites: Collection[str]) -> None:
+        """For another job: a person there may have approved in the meantime."""
+        for site in sites:
+            self.refused.pop(site, None)
 
     def _refused(self, site: str, reason: str) -> None:
         if not is_waiting(reason):

@@ -2,6 +2,7 @@
 
 server/jobs/current      the name of the job that is not finished yet
 server/jobs/ID/job       the job as its sites were told
+server/jobs/ID/without   which sites have no part in it, and why
 server/jobs/ID/0007      a question;  0007 SITE  a site's masked answer to it, nonce SITE  its nonce
 server/jobs/ID/proof     all of it in one file, at the end
 
@@ -10,9 +11,11 @@ again for what it lacks, and sites send the same bytes. The cohort is fixed: who
 waited for.
 """
 
+import json
 import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -33,10 +36,10 @@ from ..folder import FederationFolder, about_of
 from ..following import FollowedJob, make_job
 from ..roster import load_roster
 from ..wire import Envelope
-from ._hearing import Patience
+from ._hearing import Patience, Without
 
 MOST_BYTES = 2**31
-PROOF = "proof"
+PROOF, WITHOUT = "proof", "without"
 SMALL = 1 << 24  # bytes of an answer beside its masked words
 Ask = Callable[[Mapping[str, bytes], str, int], Iterator[tuple[str, Envelope]]]  # as they come
 
@@ -53,10 +56,11 @@ class JobFolder:
         return None if data is None else JobFolder(folder, data.decode("ascii", "replace"))
 
     @staticmethod
-    def found(folder: FederationFolder, job: Job) -> "JobFolder":
+    def found(folder: FederationFolder, job: Job, without: Without) -> "JobFolder":
         new = JobFolder(folder, secrets.token_hex(16))
         new.path.mkdir(mode=0o700, parents=True)
         new.save("job", {}, {"job": job.to_json()})
+        save(Disk(), new.path / WITHOUT, json.dumps(without._asdict()).encode())
         save(Disk(), folder.results / "jobs" / "current", new.id.encode())
         return new
 
@@ -79,6 +83,13 @@ class JobFolder:
     def job(self) -> Job | None:
         held = self.load("job")
         return None if held is None else Job.from_json(held["job"])
+
+    def without(self) -> Without:
+        """As it was when the job began: whoever goes on with the job does not ask these sites."""
+        data = Disk().read(self.path / WITHOUT, MOST_BYTES)
+        with suppress(ValueError, TypeError):
+            return Without(**json.loads(data or b"{}"))
+        return Without()
 
 
 class MaskedRun:
@@ -212,11 +223,16 @@ def _one_form(forms: Mapping[str, bytes]) -> bytes:
 
 
 def begin(
-    folder: FederationFolder, plan: Any, agreement: Agreement, ask: Ask, patience: Patience
+    folder: FederationFolder,
+    plan: Any,
+    agreement: Agreement,
+    ask: Ask,
+    patience: Patience,
+    without: Without,
 ) -> MaskedRun:
     roster = _roster(folder)
     job = make_job(plan, agreement, roster).check(roster)
-    return MaskedRun(JobFolder.found(folder, job), job, roster, ask, patience)
+    return MaskedRun(JobFolder.found(folder, job, without), job, roster, ask, patience)
 
 
 def unfinished(

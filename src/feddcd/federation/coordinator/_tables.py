@@ -76,8 +76,10 @@ class AnalysisRun:
         kept = unfinished(self.folder, self.plan, self._ask_all, self.patience)
         if kept is not None:
             self.folder.note("goes on", job=kept.job.short)
+            before = self.hearing.take_up(kept.folder.without())
             with suppress(Withdrawn):
                 return self._finish_sums(kept)
+            self.hearing.ask_again(before)
         offers = self._offers()
         while True:
             kept = self._kept(offers)
@@ -127,7 +129,8 @@ class AnalysisRun:
     def _summed(self, cohort: Agreement) -> AnalysisResult:
         if not self.config.repeat_without:
             check_repeat(self.folder, self.plan, cohort.sites, self.refused)
-        run = begin(self.folder, self.plan, cohort, self._ask_all, self.patience)
+        without = self.hearing.without(cohort.sites)
+        run = begin(self.folder, self.plan, cohort, self._ask_all, self.patience, without)
         sites, gone = list(run.job.cohort), sorted(self.refused)
         self.folder.note("job", job=run.job.short, sites=sites, without=gone)
         return self._finish_sums(run)
