@@ -71,6 +71,15 @@ def test_a_drawn_sentence_stands_where_people_meet_it(tool, seen, tmp_path, caps
     assert "It is one table. ‹A proof comes with it.›" in capsys.readouterr().out
 
 
+def test_with_records_an_unseen_part_of_a_message_is_left_out(tool, seen):
+    source = tool.ROOT / "src" / "parts.py"
+    source.write_text("""told = f"{used} of all, and there is no limit for this"
+""")
+    part = "{used} of all, and there is no limit for this"
+    assert part in {found.text for found in tool.messages()}
+    assert part not in {found.text for found in tool.messages(seen)}
+
+
 def test_a_page_is_named_with_its_part_of_the_site(tool, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "README.md").write_text("It is for everybody who reads it.\n")

@@ -6,9 +6,11 @@
 The draw is from README and docs (whole sentences of running text and lists, no code and no
 tables) and from the messages and help texts of the source, each sentence with the same chance.
 A message that the tests recorded is the whole sentence that people saw; in one that they did not,
-values are shown as their names in braces. A drawn sentence stands between the signs ‹ and ›, where
-people meet it: after the paragraphs before it, in its message, or beside its option. A page is
-named with its part of the site, which says for whom it is. `--all` prints sentences alone.
+values are shown as their names in braces. With records, the draw leaves out what no test showed and
+what begins or ends with a value: other parts of the message may stand there. A drawn sentence
+stands between the signs ‹ and ›, where people meet it: after the paragraphs before it, in its
+message, or beside its option. A page is named with its part of the site, which says for whom it
+is. `--all` prints sentences alone.
 """
 
 import argparse
@@ -83,7 +85,7 @@ def messages(seen: Seen | None = None) -> list[Sentence]:
     counts = [0, 0]
     for name, template, option in templates():
         sentences = seen.sentences(template) if seen else []
-        if sentences or message(template):
+        if sentences or (message(template) and not (seen and open_ended(template))):
             counts[bool(sentences)] += 1
             for text in sentences or [bare(template)]:
                 around = seen.around(text) if seen and sentences else text
@@ -128,6 +130,11 @@ def message(template: str) -> bool:
     """Neither values alone, nor a page, a style, a query or a pattern."""
     words = HOLE.sub("", template)
     return "<" not in template and len(words.split()) >= LEAST and not NO_WORDS.search(words)
+
+
+def open_ended(template: str) -> bool:
+    ends = HOLE.split(template.strip(" .,;:()'"))
+    return not (ends[0].strip() and ends[-1].strip())
 
 
 def inner(node: ast.AST) -> list[ast.AST]:
