@@ -124,7 +124,7 @@ def test_they_say_what_they_need():
         ({"algorithm": "mime", "settings": {"solver": "newton"}}, "steps of a fixed size"),
         (
             {"algorithm": "fednlpp", "settings": {"rank": 99}},
-            "rank must be at most 39, the number of",
+            "the setting 'rank' must be at most 39, the number of",
         ),
     ):
         with pytest.raises(SpecError, match=reason):

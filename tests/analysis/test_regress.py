@@ -637,7 +637,7 @@ def test_a_site_that_gets_another_name_is_told(tmp_path):
         d.replace({"site": {"west": other}}).to_csv("d.csv", index=False)
         failed = do("federation", "init", "fed2", *init)
         told = str(failed.exception)
-        assert "two values of site" in told
+        assert "two values of the column 'site'" in told
         assert "'Süd 1'" in told
         assert repr(other) in told
     with pytest.raises(SpecError, match="two sites have the same name: A and a"):

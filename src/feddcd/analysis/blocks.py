@@ -33,7 +33,7 @@ TABLE = {
     "own": "coefficients and standard errors of a model of this site's rows alone",
     "meat": "sums for robust standard errors: one for each pair of coefficients",
     "clusters": "the number of clusters",
-    "moments.n": "the number of rows of the model",
+    "moments.n": "the number of rows that the model uses",
     "moments.weight": "the sum of weights (without weights, the number of rows)",
     "moments.x": "the sum of each column",
     "moments.xx": "the sum of squares of each column",

@@ -33,7 +33,7 @@ OTHERS = {
     "}": "Write I(...) for arithmetic",
     "$": "Write only the name of the column",
     "@": "Write only the name of the column",
-    "#": f"A formula has no comments. {IN_BACKTICKS}",
+    "#": f"A formula cannot contain a comment. {IN_BACKTICKS}, or remove the text from # on",
     ";": "Write only one formula",
 }
 

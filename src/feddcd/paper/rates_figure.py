@@ -46,7 +46,7 @@ def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict[str, Lo
     note = "a round of AccFedDCD\nhas two cohorts"
     ax.text(0.04, 0.06, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
     name = "error after a round / before it (dashed: its bound)"
-    figures.titles(ax, f"clients in a round, of {max(taus)}", name)
+    figures.titles(ax, f"clients in a round, out of {max(taus)}", name)
 
 
 def _gaps(

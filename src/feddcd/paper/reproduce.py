@@ -52,8 +52,8 @@ DIFFERENCES = (
         "(AccFedDCD: of the second cohort). In the paper's text, the method returns the model "
         "w_i of one random client."
     ),
-    "The paper says that rows are divided among clients at random; the authors' code gives each "
-    "client an equal part of the file.",
+    "The paper says that rows are divided among clients at random. The authors' code does not "
+    "shuffle: it cuts the file, in its order, into parts of equal size, one for each client.",
     (
         "Newton's method: the paper's text says 10 steps. The authors' code makes up to 50 "
         "steps, until the gradient is below 1e-6."
@@ -64,8 +64,8 @@ DIFFERENCES = (
         "number of epochs (5 or 20) with the grid in tuned.toml."
     ),
     (
-        "MLP: the paper's text says 20 steps of Adam. But the first objectives in the authors' "
-        "files are those after 20 epochs. In the authors' code, each local solver starts at the "
+        "MLP: the paper's text says 20 steps of Adam. But in the authors' files, the objective "
+        "after the first round is what 20 epochs give, not 20 steps. In the authors' code, each local solver starts at the "
         "mean of the models, and the dual step does not contain l2."
     ),
     (
