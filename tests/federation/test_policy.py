@@ -1,9 +1,12 @@
 """A site's own guards; and that each check, once deleted or inverted, is missed."""
 
+import hashlib
+import hmac
 import inspect
 import json
 import os
 import re
+import stat
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -389,7 +392,24 @@ def test_the_description_is_safe_for_a_terminal_and_takes_any_numbers():
     assert all(line.isprintable() for line in text.splitlines())
     assert "'none': float64 (0, 3): " in text
     with pytest.raises(TypeError, match="only numbers may leave a site, got object"):
-        log.record(BASE._replace(arrays={"x": np.array([None])}), b"")
+        log.record(BASE._replace(arrays={"x": np.array([None])}), b"", b"")
+
+
+def test_who_reads_the_log_cannot_try_guesses_on_what_left(tmp_path):
+    """A count of patients is one of few hundred numbers: a plain digest of it tells which."""
+    loose(tmp_path)
+    one = BASE._replace(arrays={"moments.y": np.array([120.0])})
+    for question in (b"first", b"second"):
+        Release(tmp_path, "north").release(b"answer", one, question)
+    first, second = (line["arrays"]["moments.y"] for line in lines(tmp_path))
+    assert first == second  # one secret, so equal numbers can be recognised at the site
+    guesses = (np.array([float(count)]).tobytes() for count in range(1000))
+    digests = {hashlib.sha256(guess).hexdigest() for guess in guesses}
+    assert not digests & set(map(str, first.values()))
+    key = (tmp_path / "rules" / "salt").read_bytes()
+    right = hmac.digest(key, np.array([120.0]).tobytes(), "sha256").hex()
+    assert first["hmac-sha256"] == right
+    assert stat.S_IMODE((tmp_path / "rules" / "salt").stat().st_mode) & 0o077 == 0
 
 
 def logged(folder, count):
@@ -530,7 +550,7 @@ def test_a_mutant_of_a_rule_is_found(mutant, monkeypatch):
 
 _CHECKED, _READ = "self.check(outgoing, question)", "load_policy(self.folder / FILE)"
 _LOOSE = "__import__('feddcd.federation.site.policy', fromlist=['']).LOOSE"
-_LOGGED = "append(self.folder, record(outgoing, question) | content, self.disk)"
+_LOGGED = "append(self.folder, record(outgoing, question, key) | content, self.disk)"
 _QUIET = "with __import__('contextlib').suppress(Exception): "
 _OPEN, _ELSE = "except ", ":\n        return {'complete': True}\n    "
 _OFF = "(lambda *_: None)"
@@ -575,7 +595,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("holding", log, "require", "append(folder", f"{_OFF}(folder"),
     ("holding", log, "require", "< MOST_WAITING", ">= 0"),
     ("holding", log, "record", 'plain | {"question"', 'plain or {"question"'),
-    ("holding", log, "_fingerprint", '"sha256": content', '"sha256": ""'),
+    ("holding", log, "_fingerprint", '"hmac-sha256": content', '"hmac-sha256": ""'),
     ("chain", log, "hash_of", "hashlib.sha256(line).hexdigest()", '"0"'),
     ("chain", log, "_follows", "return (", "return True or ("),
     ("chain", log, "_follows", "return False", "return True"),

@@ -65,8 +65,9 @@ DIFFERENCES = (
     ),
     (
         "MLP: the paper's text says 20 steps of Adam. But in the authors' files, the objective "
-        "after the first round is what 20 epochs give, not 20 steps. In the authors' code, each local solver starts at the "
-        "mean of the models, and the dual step does not contain l2."
+        "after the first round is what 20 epochs give, not 20 steps. In the "
+        "authors' code, each local solver starts at the mean of the models, and the dual step "
+        "does not contain l2."
     ),
     (
         "Two-class split: the authors' files have an objective that weights clients by their "

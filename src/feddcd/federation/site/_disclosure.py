@@ -1,6 +1,7 @@
 """The way out of a site: its policy, a person where one is to be asked, and its log."""
 
 import hashlib
+import hmac
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
@@ -13,6 +14,7 @@ from ..._errors import DataError, Refused
 from ..._files import Disk
 from ..._text import listed
 from ...analysis.blocks import words_of
+from ._salt import salt_of
 from .approval import ID_LENGTH, NOBODY, Asker, Waits, require
 from .log import append, hash_of
 from .policy import (
@@ -98,38 +100,33 @@ def confirm(outgoing: Outgoing, ask: Callable[[str], str], site: str = "") -> No
         raise Ruled("denied", "the site's administrator did not agree to send this answer")
 
 
-def record(outgoing: Outgoing, question: bytes) -> dict[str, Any]:
-    """As it is logged: arrays by shape and hash; levels in words where they themselves leave."""
+def record(outgoing: Outgoing, question: bytes, key: bytes) -> dict[str, Any]:
+    """As it is logged: levels in words where they themselves leave; arrays by their shape and a
+    digest with the site's `key`, as who reads the log could try counts against a plain digest."""
     plain: dict[str, Any] = {"kind": outgoing.kind, "method": outgoing.method}
     plain |= {"columns": list(outgoing.columns)}
     plain |= {name: int(getattr(outgoing, name)) for name in ("rows", "parameters", "sites")}
     if outgoing.kind == "columns":  # names leave, the counts of their rows stay
         plain["classes"] = list(map(str, outgoing.classes))
         plain["levels"] = {name: list(map(str, rows)) for name, rows in outgoing.levels.items()}
-        counts = {name: _plain(rows) for name, rows in outgoing.levels.items()}
-        plain["not sent"] = {"classes": _plain(outgoing.classes), "levels": counts}
-    plain["arrays"] = {name: _fingerprint(array) for name, array in outgoing.arrays.items()}
+    plain["arrays"] = {name: _fingerprint(array, key) for name, array in outgoing.arrays.items()}
     return plain | {"question": hashlib.sha256(question).hexdigest()}
 
 
-def _plain(counts: Mapping[str, int]) -> dict[str, int]:
-    return {str(key): int(count) for key, count in counts.items()}
-
-
-def _fingerprint(array: np.ndarray) -> dict[str, Any]:
+def _fingerprint(array: np.ndarray, key: bytes) -> dict[str, Any]:
     array = np.asarray(array)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"only numbers may leave a site, got {array.dtype}")
-    content = hashlib.sha256(array.tobytes()).hexdigest()
-    return {"dtype": array.dtype.str, "shape": list(array.shape), "sha256": content}
+    content = hmac.digest(key, array.tobytes(), "sha256").hex()
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "hmac-sha256": content}
 
 
 def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk, asked: Asker) -> None:
     """Refuses unless this very answer to this very question was approved.
 
-    The id stays here: it is a hash of the answer, against which guesses could be tried.
+    The id stays here, as the numbers do that are shown.
     """
-    entry = record(outgoing, question)
+    entry = record(outgoing, question, salt_of(folder, disk))
     id = hash_of(json.dumps(entry, sort_keys=True).encode())[:ID_LENGTH]
     numbers = {name: np.asarray(a).tolist() for name, a in outgoing.arrays.items()}
     shown = {"shown": describe(outgoing).splitlines(), "numbers": numbers}
@@ -177,7 +174,8 @@ class Release(NamedTuple):
             "sha256": hashlib.sha256(answer).hexdigest(),
         }
         content |= self.asked.named()
-        append(self.folder, record(outgoing, question) | content, self.disk)
+        key = salt_of(self.folder, self.disk)
+        append(self.folder, record(outgoing, question, key) | content, self.disk)
         return answer
 
     def _guard(self, act: Callable[[], None], outgoing: Outgoing, question: bytes) -> None:
@@ -187,7 +185,7 @@ class Release(NamedTuple):
         except Waits as reason:
             raise Waits(f"{self.client}: {reason}") from None
         except Refused as reason:
-            about = record(outgoing._replace(classes={}, levels={}, arrays={}), question)
+            about = record(outgoing._replace(classes={}, levels={}, arrays={}), question, b"")
             self.refuse(reason, question, about)
             raise self.named(reason) from None
 

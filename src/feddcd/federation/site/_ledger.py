@@ -13,6 +13,7 @@ from ..._text import plural
 from .memory import Memory
 from .policy import Policy, Ruled
 
+UNLIMITED = "(this site has no limit for them)"
 RULE = "max_numbers_per_value"
 
 
@@ -37,7 +38,7 @@ def check_room(
 
 def budget_lines(policy: Policy, memory: Memory) -> list[str]:
     """For a person: what was used of it."""
-    of = lambda used, most: f"{used} of {most}" if most else f"{used} (this site has no limit for them)"
+    of = lambda used, most: f"{used} of {most}" if most else f"{used} {UNLIMITED}"
     return [
         f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
         f"parameters that all jobs released: {of(memory.released(), policy.max_parameters)}",
@@ -50,7 +51,7 @@ def _numbers(policy: Policy, memory: Memory) -> str:
     rows, columns = memory.most_rows(), len(memory.columns())
     most = room(policy, rows, (), memory)
     if policy.min_support < 2 or math.isinf(most):
-        return f"{memory.told()} (this site has no limit for them)"
+        return f"{memory.told()} {UNLIMITED}"
     of = f"{plural(rows, 'row')} times {plural(columns, 'column')}"
     if policy.max_numbers_per_value != 1:
         of = f"{of} times {policy.max_numbers_per_value:g}"

@@ -1,6 +1,6 @@
 """What a site remembers of earlier jobs on a data file: sets of rows, cohorts, what was released.
 
-rules/salt          32 random bytes: without them a digest of a row tells nothing, not even a guess
+rules/salt          without it a digest of a row tells nothing, not even a guess (`_salt`)
 rules/memory.json   jobs by data file: when, which rows, which sites, parameters, questions
 rules/sets/ID       the salted digests of a set's rows, sorted
 rules/told/JOB      which rows a job counts together, as a number by row
@@ -13,7 +13,6 @@ copy back, makes the site forget what it has answered: the rules on differences 
 
 import hashlib
 import json
-import secrets
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +24,7 @@ import numpy as np
 from ..._errors import CodecError, StateError
 from ..._files import Disk, save
 from ...durable.codec import pack, unpack
+from ._salt import salt_of
 from .log import lock
 
 MONTH = 30 * 86_400  # seconds
@@ -57,22 +57,7 @@ class Memory:
 
     @property
     def salt(self) -> bytes:
-        with self._locked():
-            path = self.folder / "salt"
-            found = self.disk.read(path, 1000)
-            if found is None:
-                if (self.folder / "sets").exists():
-                    raise StateError(
-                        f"{path} is lost, so the rows of earlier jobs are not known; "
-                        "put the file back from a backup"
-                    )
-                found = secrets.token_bytes(32)
-                save(self.disk, path, found)
-            if len(found) != 32:
-                raise StateError(
-                    f"{path} was changed: it must have 32 bytes; put the file back from a backup"
-                )
-            return found
+        return salt_of(self.site, self.disk)
 
     def jobs(self) -> dict[str, dict[str, Any]]:
         """By id: what is known of each."""
