@@ -128,7 +128,7 @@ def test_a_patient_that_several_jobs_tell_of(place, attack, monkeypatch):
         assert attack(place) == pytest.approx(ATTACKS[attack])  # so it was
     (place.folder / "rules").rename(place.folder / "forgotten")
     assert attack(place) == RULED
-    assert last_line(place)["rule"] == "cells"
+    assert last_line(place)["rule"] == "joint_cells"
     assert "of this job and earlier jobs" in str(last_line(place))
 
 

@@ -80,7 +80,7 @@ def test_three_answers_about_five_columns_tell_how_many_patients_have_each_combi
     np.testing.assert_allclose(found, true, atol=1e-3)
     assert min(x for x in true if x) < 5
     number, rule, others, story = refusal(own, questions())
-    assert (number, rule, others) == (0, "cells", REFUSED)
+    assert (number, rule, others) == (0, "joint_cells", REFUSED)
     assert "together would reveal that fewer than 5 rows have a certain combination" in story
     assert refusal(own, questions(), Policy(min_support=0)) is None
     assert refusal(own, questions(), hidden=True) is None

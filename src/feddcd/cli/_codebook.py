@@ -99,6 +99,7 @@ def check(
 def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> int:
     """The rows of a file that fits a codebook; else none, and says what does not fit."""
     from ..data.conform import changed_by_caps, check_table, read_agreed
+    from ._keys import undeclared
 
     table = read_agreed(data, book, how=how)
     for note in table.notes:
@@ -111,6 +112,8 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> int:
         )
     if not len(table.frame):
         raise DataError("no rows", file=str(data))
+    for note in undeclared(table, book):
+        warn(note)
     findings = check_table(table, book)
     told = [str(finding.error(table)) for finding in findings]
     found(file=data, rows=len(table.frame), fits=not findings, findings=told)

@@ -23,17 +23,16 @@ from ..analysis.agreed import with_codebook
 from ..analysis.export import without_joblib
 from ..analysis.files import FileRows, only_complete, read_rows
 from ..analysis.plan import RegressionPlan
-from ..analysis.registry import ANALYSES
 from ..analysis.table import Roles as Roles
 from ..data.codebook import Codebook, load_codebook
 from ..data.conform import conform, read_agreed
-from ..data.draft import is_identifier
 from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_table
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ..formula import read_formula
 from ._glm_wishes import Wishes, extend, predictions
 from ._habits import as_json, found, tables_in
+from ._keys import keys
 from ._terminal import as_option, say, say_lines, slow_lines, warn, width
 
 PRETENDED = "(site)"
@@ -270,19 +269,6 @@ def for_sites(source: Source, plan: Any) -> str:
         "job.toml does not contain the words of --na. In a federation, each site with these words "
         f"in its data needs this line in its site.toml: na = {json.dumps(list(source.how.na))}"
     )
-
-
-def keys(table: Frame, plan: Any) -> Iterator[str]:
-    """Columns of a plan that careful sites take for identifiers."""
-    if plan is None:
-        return
-    for name in ANALYSES[plan.analysis].columns(plan, list(table.frame.columns)):
-        values = table.frame[name].dropna().tolist()
-        if name != plan.cluster and is_identifier(name, values):
-            yield (
-                f"the values of {name} identify a person, because each row has a different value. "
-                f"Careful sites refuse a job with {name}; leave it out of the formula"
-            )
 
 
 def _keep(path: Path, folder: Path) -> Path:

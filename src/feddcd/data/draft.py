@@ -15,11 +15,15 @@ import numpy as np
 
 from .._text import listed
 from ._cells import DATE, fits
-from .capping import by_others, is_guessable, proposals
+from .capping import WIDEST, by_others, is_guessable, proposals
 from .frames import Frame
 
 RARE = 5  # rows: levels with fewer are marked
 MOST_LEVELS = 50  # more make a column of words an identifier, or free text
+SHARED = 3  # rows: of one person with some visits, say; an age or a count has more
+MOST_PLAIN = 20  # different values: with so few, a column is a category or a count
+SCALE = 200  # from the least to the largest: ages, pressures and weights are within it
+FILLED = 0.9  # of the whole numbers between both ends: measurements leave more of them out
 BARE = re.compile(r"[A-Za-z0-9_-]+")
 NAMED = re.compile(r"(^|[^a-z])(id|nr|mrn|number|code|name|uuid|key)$", re.IGNORECASE)
 HEAD = """\
@@ -89,6 +93,8 @@ def _lines(name: str, values: list[Any]) -> list[str]:
         if 2 < len(kinds) < 10
         else ""
     )
+    if may_identify(name, values):
+        note = '  # if each value belongs to one person, write type = "identifier"'
     return [f'type = "integer"{note}']
 
 
@@ -101,6 +107,25 @@ def is_identifier(name: str, values: Sequence[Any]) -> bool:
         return len(values) > RARE
     whole = all(isinstance(v, int | float) and not float(v) % 1 for v in values)
     return whole and NAMED.search(name) is not None
+
+
+def may_identify(name: str, values: Sequence[Any]) -> bool:
+    """Whether a column may number people of whom some have several rows, so that a count of rows
+    does not protect them: the column's name says so, or most rows share their value with few
+    others. Whole numbers must also lie further apart than those of a usual scale, or follow each
+    other as patients in a list do."""
+    counts = Counter(values)
+    if len(counts) <= MOST_PLAIN or is_identifier(name, values):
+        return False
+    few = 2 * sum(n for n in counts.values() if n <= SHARED) > len(values)
+    named = NAMED.search(name) is not None
+    if all(isinstance(v, str) for v in counts):
+        return few or named
+    if not all(isinstance(v, int | float) and not float(v) % 1 for v in counts):
+        return False
+    apart = max(counts) - min(counts)
+    in_order = apart >= SCALE and len(counts) >= FILLED * (apart + 1)
+    return named or (few and (apart >= WIDEST or in_order))
 
 
 def is_date(values: Iterable[Any]) -> bool:

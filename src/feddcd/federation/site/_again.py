@@ -59,7 +59,7 @@ def check_joint(
             f"the answers of {whose} together would reveal that fewer than {k} rows have a "
             "certain combination of values"
         )
-        raise Ruled("cells", f"{what}. {REMEDY}")
+        raise Ruled("joint_cells", f"{what}. {REMEDY}")
 
 
 def once(

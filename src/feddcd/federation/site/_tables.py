@@ -37,6 +37,7 @@ from ._own_table import (
     stamps,
     whole_table,
 )
+from ._persons import person_notes
 from ._rare import Numbers, check_rare, numbers_of, warnings
 from ._roles import own_codebook
 from ._sets import if_denied
@@ -180,10 +181,11 @@ def judged_rows(
             known = identified(source, rows, facts, memory)
             return rows, check_job(policy, rows, analysis, known, memory)
 
+    def agreed() -> Any:
+        return as_agreed(source, whole_table(source, plan), plan, entering).frame
+
     def numbers(rows: SiteRows) -> Numbers:
-        table = whole_table(source, plan)
-        frame = as_agreed(source, table, plan, entering).frame
-        return numbers_of(rows, facts.agreed, frame, table.frame)
+        return numbers_of(rows, facts.agreed, agreed(), whole_table(source, plan).frame)
 
     refuses = partial(refused_with, policy, analysis, facts, memory)
 
@@ -195,7 +197,8 @@ def judged_rows(
         rows, doubts = found
         warn = policy.rare_values == "warn"
         rare = warnings(policy, plan, numbers(rows), refuses) if warn else []
-        doubts = [*doubts, *rare, *foreseen(policy, rows, analysis, facts, memory)]
+        persons = person_notes(policy, rows, facts.agreed, agreed())
+        doubts = [*doubts, *persons, *rare, *foreseen(policy, rows, analysis, facts, memory)]
         columns = analysis.columns_of(rows)
         careful = policy.min_support >= 2
         job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, careful)

@@ -39,10 +39,14 @@ ASKED = {  # settings of plans, and what a person reads
     "by_site": "the table shows numbers of each site",
     "go_on_without": "if a site refuses, the other sites begin a new job",
 }
+JOIN = (
+    "join levels with few rows, or leave out the category. For small hospitals, "
+    "docs/rules.md explains the setting small_cells"
+)
 CURE = "use the logarithm of a column with extreme values, or use fewer columns"
 CURES = {  # by rule, where something else helps
-    "cells": "join levels with few rows, or leave out the category. For small hospitals, "
-    "docs/rules.md explains the setting small_cells",
+    "cells": JOIN,
+    "joint_cells": JOIN,
     "max_numbers_per_value": "use fewer columns, or fewer levels of a category",
     "sets": "name the same columns under complete in all jobs of the study",
 }

@@ -1,0 +1,58 @@
+"""Columns of a file that identify persons, or may identify them."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ..analysis.registry import ANALYSES
+from ..data.codebook import Codebook
+from ..data.draft import is_identifier, may_identify
+from ..data.frames import Frame
+
+USED = ("predictor", "outcome")  # roles in a formula
+
+
+def keys(table: Frame, plan: Any) -> Iterator[str]:
+    """Of a plan: what careful sites refuse, and what they only warn of."""
+    if plan is None:
+        return
+    for name in ANALYSES[plan.analysis].columns(plan, list(table.frame.columns)):
+        values = table.frame[name].dropna().tolist()
+        if name == plan.cluster:
+            continue
+        if is_identifier(name, values):
+            yield (
+                f"the values of {name} identify a person, because each row has a different value. "
+                f"Careful sites refuse a job with {name}; leave it out of the formula"
+            )
+        elif may_identify(name, values):
+            yield (
+                f"{_told(name, values)}. Careful sites do not refuse a job with {name}, because "
+                f"their rules count rows, not persons. {_if_so(name)}, and leave it out of the "
+                "formula"
+            )
+
+
+def undeclared(table: Frame, book: Codebook) -> Iterator[str]:
+    """Of columns that a formula may use; a column of groups may number patients, for clusters."""
+    for name, entry in book.columns.items():
+        if name not in table.frame.columns or entry.type == "date":
+            continue
+        if any(map(entry.allows, USED)):
+            values = table.frame[name].dropna().tolist()
+            if is_identifier(name, values) or may_identify(name, values):
+                yield f"{_told(name, values)}. {_if_so(name)}"
+
+
+def _told(name: str, values: list[Any]) -> str:
+    different = len(set(values))
+    return (
+        f"the values of {name} may identify persons: {different:,} different values in "
+        f"{len(values):,} rows"
+    )
+
+
+def _if_so(name: str) -> str:
+    return (
+        f'If each value of {name} belongs to one person, write type = "identifier" for {name} in '
+        "the codebook"
+    )
