@@ -8,7 +8,7 @@ tables) and from the messages and help texts of the source, each sentence with t
 A message that the tests recorded is the whole sentence that people saw; in one that they did not,
 values are shown as their names in braces. With records, the draw leaves out what no test showed and
 what begins or ends with a value: other parts of the message may stand there. A drawn sentence
-stands between the signs ‹ and ›, where people meet it: after the paragraphs before it, in its
+stands between the signs ‹ and ›, where people meet it: after the paragraphs and tables before it, in its
 message, or beside its option. A page is named with its part of the site, which says for whom it
 is. `--all` prints sentences alone.
 """
@@ -28,7 +28,7 @@ CODE = re.compile(
     r"^(\[\w+\]$|\w+=|FROM |RUN |#!)", re.M
 )  # a file that feddcd writes, not a message
 WORDS = 5  # shorter ones are labels
-BEFORE = 2  # paragraphs or points of a list that are shown before that of a sentence
+BEFORE = 2  # paragraphs, tables or points of a list that are shown before that of a sentence
 NO_WORDS = re.compile(
     r"\b(INSERT INTO|SELECT|CREATE|UPDATE|DELETE|NOT LIKE)\b"
     r"|\{ *[\w-]+:|: *#[0-9a-f]+;|\\[bdsw]|\(\?"
@@ -52,6 +52,8 @@ def pages() -> list[Sentence]:
         for block in re.split(r"\n\s*\n|\n(?=\s*[-*] |\s*\d+\. )", text):
             if block.startswith("#"):
                 heading, before = block.splitlines()[0].strip("# "), []
+            if block.startswith("|"):
+                before = [*before[-BEFORE:], block.strip().replace("\n", "\n    ")]
             if block.startswith(("    ", "#", "|", "!", "<", ":::")) or not block.strip():
                 continue
             plain = " ".join(re.sub(r"^\s*([-*]|\d+\.) ", "", block).split())

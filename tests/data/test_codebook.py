@@ -248,7 +248,7 @@ BAD = {
     ),
     "no settings": (
         "columns.x = 3",
-        "column 'x': a column must have settings such as type = 'number', got 3",
+        "column 'x': write settings such as type = 'number' for it, not 3",
     ),
     "no type": (
         "[columns.x]\nunit = 'kg'",

@@ -527,13 +527,15 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     said = " ".join(CliRunner().invoke(app, command).output.split())
     assert "feddcd closed 1 set of rows" in said
     assert "The difference is the sums of the removed rows alone." in said
-    assert "at least 5 other rows of the data file must change, too" in said
+    assert "at least 20 other rows of the data file must change, too (rule 7 demands this" in said
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
-    assert "from before a withdrawal of consent differ by fewer than 5 rows" in told
+    assert "from before a withdrawal of consent differ by fewer than 20 rows" in told
     assert "can calculate the sums of these rows alone" in told
-    assert "until at least 5 other rows have changed as well" in told
+    assert (
+        "until at least 20 other rows have changed as well (rule 7 demands this for 2 param" in told
+    )
     done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
     assert done.exit_code == 0
     assert site.ask("crp ~ age")["moments.n"] == 399
@@ -541,8 +543,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert "WITHDRAWAL  one patient withdrew; feddcd closed 1 set of rows of earlier jobs" in shown
     assert (
         "rule 'sets': only 1 row is in some jobs and not in others. A group of such rows must "
-        "have at least 20 rows"
-        in " ".join(shown.split())
+        "have at least 20 rows" in " ".join(shown.split())
     )
     used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
     assert "jobs in the last 30 days: 2 of 30" in used

@@ -127,9 +127,7 @@ def refused(home, given, folder, data, reason, host="192.0.2.1"):
 def test_a_token_works_once(home, tmp_path, data):
     given = invited(home, "north", tmp_path)
     first = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
-    refused(
-        home, given, tmp_path / "b", data, "this invitation was already used with other keys"
-    )
+    refused(home, given, tmp_path / "b", data, "this invitation was already used with other keys")
     again = site.enrol(given, tmp_path / "a", data, {}, post=by(Desk(home)))
     assert again.words == first.words, "its answer was lost: the same keys are the same claim"
     desk.confirm(home, "north")

@@ -63,11 +63,11 @@ def run(home):
     coordinate(network, {"folder": str(home.path), "study": home.study}, lambda event: None)
 
 
-def again(home, plan=PLAN, more=""):
+def again(home, plan=PLAN, more="", fewest=3, name="again"):
     """A study with this plan."""
     text = dataclasses.replace(home.config(), plan=plan).to_toml()
     part = text[text.index("\n[") :]
-    return want(home, "again", f"patience = 0.05\nfewest = 3\n{more}{part}")
+    return want(home, name, f"patience = 0.05\nfewest = {fewest}\n{more}{part}")
 
 
 def refuse(home, site="west"):
@@ -207,5 +207,48 @@ def test_both_approvals_after_a_withdrawal_say_what_it_reveals(tmp_path):
     assert "A job asks for sums" in texts[0]
     assert "This site answered the same job before." in texts[1]
     for text in texts:
-        assert "differ by fewer than 5 rows" in text
+        assert "differ by fewer than 20 rows" in text, "rule 7 demands 20 rows for 2 parameters"
         assert "can calculate the sums of these rows alone" in text
+        assert "feddcd does not tell the other sites that rows were withdrawn here" in text
+
+
+def test_a_denial_has_a_risk_also_when_the_rows_of_this_site_changed(tmp_path):
+    """What counts are the rows of the others: they may be the same in both jobs."""
+    home = made(tmp_path, approval="none")
+    run(home)
+    place = load_place(home.site("west"))
+    rows_of("west").iloc[:50].to_csv(place.data, index=False)
+    (place.folder / "policy.toml").write_text(CAREFUL.format("job"))
+    with pytest.raises(Stalled):
+        run(again(home, RegressionPlan("age ~ y", "gaussian")))
+    (id,) = waiting(place.folder)
+    words = " ".join("\n".join(words_of(place.folder, id)).split())
+    assert "without this site with the same of their rows as before, they" in words
+    assert "the sums of this site alone, over its rows in the earlier job" in words
+
+
+def test_who_is_asked_for_names_and_levels_reads_the_risk_of_a_denial(tmp_path):
+    home = made(tmp_path, approval="none")
+    for site in SITES:
+        data = load_place(home.site(site)).data
+        rows_of(site).assign(sex=["f", "m"] * 40).to_csv(data, index=False)
+    west = home.site("west")
+    (west / "policy.toml").write_text(CAREFUL.format("job"))
+    study = again(home, RegressionPlan("y ~ sex", "gaussian"), fewest=4)
+
+    def waits(study):
+        with pytest.raises(Stalled):
+            run(study)
+        (id,) = waiting(west)
+        return id, " ".join("\n".join(words_of(west, id)).split())
+
+    names, words = waits(study)
+    assert "the coordinator asks for names and levels of these columns" in words
+    assert "a denial has a risk" not in words, "nothing left this site before"
+    approve(west, names)
+    approve(west, waits(study)[0])
+    run(study)
+    second = again(home, RegressionPlan("y ~ age + sex", "gaussian"), fewest=4, name="second")
+    _, words = waits(second)
+    assert "the coordinator asks for names and levels of these columns" in words
+    assert "a denial has a risk, because this site answered an earlier job on this data" in words

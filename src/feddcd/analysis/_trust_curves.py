@@ -60,7 +60,7 @@ def _check_value(known: Known, said: Answer) -> None:
     if known.model.quadratic:
         refuse(
             abs(2 * value - float(said.pearson)) > slack,
-            "the site's loss does not fit its residuals",
+            "the site's loss and its residuals contradict each other",
         )
 
 

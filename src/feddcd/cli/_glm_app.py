@@ -85,8 +85,8 @@ def glm(
         str | None,
         typer.Option(
             help=(
-                "The value of the outcome that counts as 1, if the outcome has two words. "
-                "Default: the word that comes second in alphabetical order."
+                "If the outcome has two words as values, for example 'died' and 'lives': the word "
+                "that counts as 1. Default: the word that comes second in alphabetical order."
             ),
             metavar="WORD",
             show_default=False,

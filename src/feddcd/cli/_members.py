@@ -55,7 +55,7 @@ def _take_back(folder: FederationFolder, site: str, barred: bool) -> None:
         else f"the invitation of {site} is no longer valid"
     )
     if barred:
-        return say(f"a site with the name {site} cannot be invited again")
+        return say(f"the name {site} cannot be used for an invitation again")
     again = f"feddcd federation invite {shlex.quote(shown(folder.path))} {site}"
     say(f"to invite {site} again: {again}")
 

@@ -202,7 +202,8 @@ def theory(
     ] = 1e-3,
     zeta: Annotated[float, option("How much the clients differ (zeta in the paper).")] = 1.0,
     sigma: Annotated[
-        float, option("The noise in the gradients of the primal methods (sigma in the paper).")
+        float,
+        option("The standard deviation of the noise in the gradients of primal methods (sigma)."),
     ] = 0.0,
     local_steps: Annotated[
         int, option("The number of local steps of FedAvg and SCAFFOLD (K in the paper).")

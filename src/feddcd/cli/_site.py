@@ -29,7 +29,7 @@ from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, time
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
-from ..federation.site.rules import budget_lines
+from ..federation.site.rules import budget_lines, needed_after_withdrawal
 from ..federation.status import log_of
 from ._ending import judged
 from ._habits import found
@@ -128,13 +128,15 @@ def withdraw_command(folder: Path, why: str) -> None:
         raise SpecError(
             "give the reason in a few words, for the log: --why 'one patient withdrew consent'"
         )
-    place, k = load_place(folder), load_policy(folder / FILE).min_support
-    count = Memory(place.folder, place.data).retire()
+    place, policy = load_place(folder), load_policy(folder / FILE)
+    memory = Memory(place.folder, place.data)
+    count, (least, demand) = memory.retire(), needed_after_withdrawal(policy, memory)
+    why_so = f" ({demand})" if policy.min_support > 1 else ""
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
     say(
         f"feddcd closed {plural(count, 'set')} of rows of earlier jobs, so that new jobs can use "
-        "the remaining rows. The log has an entry about this withdrawal."
+        "the remaining rows. The log of this site has a line about the withdrawal."
     )
     say("Now remove the rows from the data file, if they are still there.")
     say(
@@ -145,7 +147,14 @@ def withdraw_command(folder: Path, why: str) -> None:
     )
     say(
         f"Do not approve a repeat of an earlier job yet: before it, at least "
-        f"{plural(max(k, 1), 'other row')} of the data file must change, too."
+        f"{plural(max(least, 1), 'other row')} of the data file must change, too{why_so}. A job "
+        "with more parameters needs more rows."
+    )
+    say(
+        "feddcd does not tell the other sites about this withdrawal. Call the people there: ask "
+        "them to deny a repeat of an earlier job, too. If only this site denies it and the other "
+        "sites run it, everyone who has the sums of both jobs can calculate the sums of this site "
+        "alone."
     )
     say(
         "This site does not answer the same plan again. To repeat a job, the coordinator has to "
@@ -153,8 +162,8 @@ def withdraw_command(folder: Path, why: str) -> None:
     )
     say(
         "Each new job waits for a person at this site. The text of the job says that few rows "
-        "changed. A repeat waits for a second approval, because this site answered the same job "
-        "before."
+        "changed, and what a denial can reveal. A repeat waits for a second approval, because this "
+        "site answered the same job before."
     )
 
 

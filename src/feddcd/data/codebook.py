@@ -159,7 +159,7 @@ def read_codebook(values: Any, where: str = "codebook") -> Codebook:
 
 def _entry(values: Any) -> ColumnEntry:
     if not isinstance(values, Mapping):
-        raise SpecError(f"a column must have settings such as type = 'number', got {values!r}")
+        raise SpecError(f"write settings such as type = 'number' for it, not {values!r}")
     for name in values:
         if name not in SETTINGS:
             raise SpecError(f"unknown setting {name!r}{nearest(name, SETTINGS)}")

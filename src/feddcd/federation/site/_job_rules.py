@@ -58,9 +58,10 @@ class JobRules:
         return as_told(self._policy, rows, self._analysis)
 
     def once(self, job: Job, file: JobFile) -> None:
-        k, own = self._policy.min_support, self._memory.jobs()[self._facts.job]["set"]
-        doubts = told_by_both(k, self._facts, own, self._memory) if k > 1 else []
-        once(self._policy, job, file, self._release.asked, doubts)
+        policy, own = self._policy, self._memory.jobs()[self._facts.job]["set"]
+        careful = policy.min_support > 1
+        doubts = told_by_both(policy, self._facts, own, self._memory) if careful else []
+        once(policy, job, file, self._release.asked, doubts)
 
     def before(self, file: JobFile, number: int, rows: SiteRows) -> SiteRows:
         """With the questions that were answered before this one, where the columns were those of

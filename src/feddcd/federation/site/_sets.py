@@ -6,10 +6,12 @@ from fractions import Fraction
 from typing import Any
 
 from ..._text import plural, sentence_list
+from .approval import SHORT
 from .log_words import AFTER_DENIAL
 from .memory import Memory, difference, smallest_atom
 from .policy import Policy, Ruled
 
+UNTOLD = "feddcd does not tell the other sites that rows were withdrawn here"
 BOTH = "With the sums of both jobs, the coordinator and everyone at the sites of both jobs"
 
 
@@ -40,23 +42,27 @@ def least_apart(policy: Policy, parameters: int) -> int:
     return k if math.isinf(most) else max(k, math.ceil(parameters / Fraction(repr(most))))
 
 
-def doubts_of(k: int, facts: Any, id: str | None, memory: Memory) -> list[str]:
+def doubts_of(policy: Policy, facts: Any, id: str | None, memory: Memory) -> list[str]:
     """What only a person can judge, whatever `approve` says."""
-    if id is None or k < 2:
+    if id is None or policy.min_support < 2:
         return []
-    return [*_other_file(facts, memory), *told_by_both(k, facts, id, memory)]
+    return [*_other_file(facts, memory), *told_by_both(policy, facts, id, memory)]
 
 
-def told_by_both(k: int, facts: Any, id: str, memory: Memory) -> list[str]:
+def told_by_both(policy: Policy, facts: Any, id: str, memory: Memory) -> list[str]:
     """What the sums of this job and of an earlier job reveal together, of a site or of few rows."""
     found, own, retired = [], memory.rows_of(id), memory.retired()
+    parameters, close = memory.jobs()[facts.job].get("parameters", 0), list[int]()
     for job, known in memory.jobs().items():
         if job == facts.job or not known["set"]:
             continue
         if known["set"] == id and set(known["cohort"]) != set(facts.sites):
             found.append(_of_sites(known["cohort"], facts.sites, bool(known["questions"])))
-        elif known["set"] in retired - {id} and difference(own, memory.rows_of(known["set"])) < k:
-            found.append(_of_withdrawn(k))
+        elif known["set"] in retired - {id}:
+            both = max(parameters, known.get("parameters", 0))
+            rows = difference(own, memory.rows_of(known["set"]))
+            close += [both] if rows < least_apart(policy, both) else []
+    found += [_of_withdrawn(policy, max(close), facts.job)] if close else []
     return list(dict.fromkeys(found))
 
 
@@ -78,12 +84,36 @@ def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
     )
 
 
-def _of_withdrawn(k: int) -> str:
+def _of_withdrawn(policy: Policy, parameters: int, job: str) -> str:
+    least = least_apart(policy, parameters)
     return (
         "this job and a job from before a withdrawal of consent differ by fewer than "
-        f"{k} rows.\n{BOTH} can calculate the sums of these rows alone. The sums of a single row "
-        f"are its values.\nDeny this job until at least {k} other rows have changed as well."
+        f"{least} rows.\n{BOTH} can calculate the sums of these rows alone. The sums of a single "
+        f"row are its values.\nDeny this job until at least {least} other rows have changed as "
+        f"well ({_demand(policy, parameters)}).\n{UNTOLD}. Before you deny, {call(job)}"
     )
+
+
+def call(job: str) -> str:
+    """How a person at this site warns the others, who do not know what is known here."""
+    return (
+        "call the people at the other sites. Ask them to deny this job, too "
+        f"(its ID is {job[:SHORT]}), and each new job without this site."
+    )
+
+
+def _demand(policy: Policy, parameters: int) -> str:
+    """Why rows that differ have to be so many."""
+    most = f"max_parameters_per_row = {policy.max_parameters_per_row}"
+    if least_apart(policy, parameters) <= policy.min_support:
+        return f"rule 7 demands this number of rows: min_support = {policy.min_support}"
+    return f"rule 7 demands this for {plural(parameters, 'parameter')}: {most}"
+
+
+def needed_after_withdrawal(policy: Policy, memory: Memory) -> tuple[int, str]:
+    """How many rows have to change before an earlier job is repeated, and why so many."""
+    used = max((job.get("parameters", 0) for job in memory.jobs().values()), default=0)
+    return least_apart(policy, used), _demand(policy, used)
 
 
 def if_denied(facts: Any, memory: Memory) -> list[str]:
@@ -91,14 +121,34 @@ def if_denied(facts: Any, memory: Memory) -> list[str]:
     very job: the others may then run this one without it."""
     jobs = memory.jobs()
     own = jobs.get(facts.job, {}).get("set")  # None where a rule refused
-    before = [job for job in jobs.values() if job["questions"] and own in (None, job["set"])]
-    if facts.mode != "sum" or not any({*job["cohort"]} <= {*facts.sites} for job in before):
+    before = [
+        job for job in jobs.values() if job["questions"] and {*job["cohort"]} <= {*facts.sites}
+    ]
+    if facts.mode != "sum" or not before:
         return []
+    same = own is not None and any(job["set"] == own for job in before)
+    return _risk(facts.job, same, own is None)
+
+
+def if_names_denied(policy: Policy, question: str, memory: Memory) -> list[str]:
+    """The same, where names and levels are asked for before a job."""
+    careful = policy.min_support > 1 and policy.answers == "sum"
+    answered = any(job["questions"] for job in memory.jobs().values())
+    return _risk(question, False, False) if careful and answered else []
+
+
+def _risk(id: str, same: bool, refused: bool) -> list[str]:
+    """`same`: the rows are those of an earlier job. But what counts are the rows of the others, of
+    which nothing is known here; so there is a risk without it, too."""
+    where = "on the same rows" if same else "on this data file"
+    others = "" if same else " with the same of their rows as before"
+    ruled = "    This site refuses this job even if you approve, with the same effect as a denial."
     return [
-        f"  {AFTER_DENIAL} {'on the same rows' if own else 'on this data file'}. If the other "
-        "sites now run this job without this site,",
-        "    they and the coordinator can calculate the sums of this site alone. "
-        "Before you deny, ask the other sites to deny this job, too.",
+        f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others},",
+        "    they and the coordinator can calculate the sums of this site alone"
+        + ("." if same else ", over its rows in the earlier job."),
+        *([ruled] if refused else []),
+        f"    Before you {'decide' if refused else 'deny'}, {call(id)}",
     ]
 
 

@@ -40,7 +40,7 @@ from ._own_table import (
 from ._persons import person_notes
 from ._rare import Numbers, check_rare, numbers_of, warnings
 from ._roles import own_codebook
-from ._sets import if_denied
+from ._sets import if_denied, if_names_denied
 from ._whose import question_of
 from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
 from .approval import ID_LENGTH, Asker, asks_first, held, require
@@ -90,7 +90,7 @@ def columns(
         offered = _offered(policy, source, plan, entering)
     elif offered is None:
         policy.check(out._replace(rows=MANY))  # the site names this reason
-        declared = _plan_words(source, plan, entering)
+        declared = _plan_words(source, plan, entering) + if_names_denied(policy, key, memory)
         shown = lambda found: describe_offer(plan, entering, found, declared)
         asked = release.asked._replace(bound=True)
         offered = held(source.folder, key, NAMES, judged, shown, asked)

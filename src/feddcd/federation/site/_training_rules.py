@@ -62,7 +62,7 @@ def check_training(
     check_sets(policy, facts, facts.parameters, id, memory)
     what = {"set": id, "cohort": list(facts.sites), "parameters": facts.parameters}
     memory.note(facts.job, **what, file=file, columns=list(columns))
-    if doubts := doubts_of(policy.min_support, facts, id, memory):
+    if doubts := doubts_of(policy, facts, id, memory):
         shown = [
             "You approved this training. Before the training begins, please read these notes and "
             "decide again:",

@@ -36,7 +36,7 @@ ASKED = {  # settings of plans, and what a person reads
     "shares": "which quantiles",
     "median": "columns with quantiles, and without mean and SD",
     "least": "smallest count that the table shows",
-    "by_site": "the table shows numbers of each site",
+    "by_site": "the table also shows the numbers of each single site",
     "go_on_without": "if a site refuses, the other sites begin a new job",
 }
 JOIN = (

@@ -28,6 +28,7 @@ from ._ledger import check_room
 from ._overlaps import check_told
 from ._roles import check_named, check_roles
 from ._sets import check_sets, doubts_of
+from ._sets import needed_after_withdrawal as needed_after_withdrawal
 from .approval import check_running
 from .memory import Memory
 from .policy import OWN_ANSWERS, Policy, Ruled, not_allowed
@@ -128,7 +129,7 @@ def check_job(
         what |= {"file": facts.file, "columns": list(rows.columns)} | described
         made_of = {"plan": facts.plan, "agreed": facts.agreed, "caps": facts.caps}
         memory.note(facts.job, **what, **made_of, passed=True)
-    return doubts_of(k, facts, id, memory)
+    return doubts_of(policy, facts, id, memory)
 
 
 def parameters_of(columns: Mapping[str, Any]) -> int:
