@@ -8,9 +8,9 @@ tables) and from the messages and help texts of the source, each sentence with t
 A message that the tests recorded is the whole sentence that people saw; in one that they did not,
 values are shown as their names in braces. With records, the draw leaves out what no test showed and
 what begins or ends with a value: other parts of the message may stand there. A drawn sentence
-stands between the signs ‹ and ›, where people meet it: after the paragraphs and tables before it, in its
-message, or beside its option. A page is named with its part of the site, which says for whom it
-is. `--all` prints sentences alone.
+stands between the signs ‹ and ›, where people meet it: after the paragraphs and tables before it,
+in its message, or beside its option. A page is named with its part of the site, which says for whom
+it is. `--all` prints sentences alone.
 """
 
 import argparse
