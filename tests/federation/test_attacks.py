@@ -533,9 +533,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert "from before a withdrawal of consent differ by fewer than 20 rows" in told
     assert "can calculate the sums of these rows alone" in told
-    assert (
-        "until at least 20 other rows have changed as well (rule 7 demands this for 2 " in told
-    )
+    assert "until at least 20 other rows have changed as well (rule 7 demands this for 2 " in told
     done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
     assert done.exit_code == 0
     assert site.ask("crp ~ age")["moments.n"] == 399
