@@ -1228,7 +1228,10 @@ def test_a_site_runs_once_and_has_no_proof(tmp_path):
         pass
     (folder / "site.toml").touch()
     for place in (folder, folder / "results" / "one"):
-        with pytest.raises(SpecError, match=r"no proof\. Ask the coordinator for the file `proof`"):
+        with pytest.raises(
+            SpecError,
+            match=r"no proof file, and .* is such a folder\. Ask the coordinator for the file `proof`",
+        ):
             verify_command(place)
 
 

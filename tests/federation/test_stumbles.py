@@ -73,11 +73,11 @@ def test_an_approval_shows_all_that_is_asked():
     lines = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north")))
     without = SiteRows(RegressionPlan("y ~ age", "gaussian"), None, 9, columns=("age", "y"))
     plain = "\n".join(describe_job(without, columns, "sum", 50, ("east", "north")))
-    assert "and over the outcome;" in plain
+    assert "made from 2 columns of the model and the outcome;" in plain
     assert "column of weights" not in plain
     for said in ("'w8'", "'exposure'", "'ward'", "['crp']", "standard errors: 'cluster'"):
         assert said in lines
-    assert "sums over 2 columns of the model, and over the outcome and the weight" in lines
+    assert "made from 2 columns of the model, the outcome and the weight;" in lines
 
 
 def test_only_the_person_at_the_site_changes_a_denial(tmp_path):

@@ -28,7 +28,7 @@ def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
         if not isinstance(part, list) or not all(isinstance(v, str | int | float) for v in part):
             raise DataError(f"{AGREED} has parts that are not lists of names")
     if not all(isinstance(v, str) for name in lists for v in values[name]):
-        raise DataError(f"{AGREED} has names that are not texts")
+        raise DataError(f"{AGREED} contains names that are not text")
     if values["outcome"] is not None and len(values["outcome"]) != 2:
         raise DataError(f"in {AGREED}, the outcome does not have two words")
     cohort = Agreement(**values)

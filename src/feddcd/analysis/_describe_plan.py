@@ -205,7 +205,7 @@ def with_codebook(plan: DescribePlan, book: Codebook) -> DescribePlan:
     for name in plan.complete:
         if name not in book.columns:
             raise SpecError(
-                f"the list complete names the column {name!r}, but the codebook has no such column",
+                f"'complete' contains the column {name!r}, but the codebook has no such column",
                 column=name,
             )
     part = Codebook({name: book.columns[name] for name in plan.entering}).to_dict()

@@ -96,12 +96,15 @@ class DescriptionTrust:
         top, digits = said["top"].ravel(), said["digits"].ravel()
         _refuse(
             not ((top >= 0) & (top <= LARGEST)).all(),
-            "the largest value of a column is not possible",
+            "the largest value of a column is below 0 or too large",
         )
         powers = np.log2(np.maximum(digits, 1.0))
         whole = np.isinf(digits) | (np.abs(powers - np.rint(powers)) < SLACK)
         known = (digits >= 0) & (np.isinf(digits) | (powers < MOST_DECIMALS + SLACK))
-        _refuse(not (whole & known).all(), "the number of decimals of a column is not possible")
+        _refuse(
+            not (whole & known).all(),
+            f"a column has a number of decimals that is not from 0 to {MOST_DECIMALS}",
+        )
         by_cell = lambda x: (
             x if shape.groups is None else np.append(x, x.sum(-1, keepdims=True), -1)
         )

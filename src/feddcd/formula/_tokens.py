@@ -33,7 +33,10 @@ OTHERS = {
     "}": "Write I(...) for arithmetic",
     "$": "Write only the name of the column",
     "@": "Write only the name of the column",
-    "#": f"A formula cannot contain a comment. {IN_BACKTICKS}, or remove the text from # on",
+    "#": (
+        f"A formula cannot contain a comment. {IN_BACKTICKS}, or delete the # and everything "
+        "after it"
+    ),
     ";": "Write only one formula",
 }
 

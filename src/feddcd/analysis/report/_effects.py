@@ -120,8 +120,8 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
     ]
     if total > MOST:
         sentences.append(
-            f"The figure shows the {MOST} clearest of {count(total)} effects. The table has all "
-            "effects."
+            f"The figure shows only the {MOST} of {count(total)} effects with the smallest "
+            "p-values. The table has all effects."
         )
     if unlike:
         sentences.append(

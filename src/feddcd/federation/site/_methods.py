@@ -6,18 +6,18 @@ from ..._errors import MissingExtra
 
 TABLES = {
     "newton": "moments: a gradient and a Hessian of the rows, at every point of the job",
-    "describe": "counts, means and parts: sums, and numbers of rows by level, group or range",
+    "describe": "counts, means and parts: sums, and counts of rows by level, group or range",
 }
 REVEALS = {
     "columns": "names of columns, classes and category levels",
     "gradient": "one sum over rows for each parameter; a sum over few rows can reveal these rows",
-    "bins": "numbers of rows by prediction; a bin with one row can reveal that row",
+    "bins": "counts of rows by predicted value; a bin with one row can reveal that row",
     "moments": "a gradient and a Hessian; they reveal more than a gradient alone (see hessian)",
     "hessian": "sums of products of columns: variances, correlations, counts of pairs of levels",
-    "counts": "numbers of rows by level, group and missing values; a count of 1 reveals a row",
+    "counts": "counts of rows by level, group and missing values; a count of 1 reveals a row",
     "means": "sums and sums of squares of a column, by group",
-    "parts": "numbers of rows in ranges of a column; a range with enough rows is divided again",
-    "values": "numbers of rows in ranges and with single values; they reveal values of rows",
+    "parts": "counts of rows in ranges of a column; a range with enough rows is divided again",
+    "values": "counts of rows in smaller and smaller ranges; the last ranges reveal single values",
     "model": "a model of this site alone; with fewer rows than parameters it can reveal rows",
 }
 

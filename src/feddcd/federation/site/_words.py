@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._text import listed, plural, printable
+from ..._text import listed, plural, printable, sentence_list
 from ...analysis.blocks import may_leave
 from ...analysis.protocol import Offered, SiteRows
 from ...data.codebook import Codebook
@@ -34,7 +34,7 @@ ASKED = {  # settings of plans, and what a person reads
     "by": "column of the groups",
     "quantiles": "how quantiles are given",
     "shares": "which quantiles",
-    "median": "columns with quantiles, and without mean and SD",
+    "median": "columns that get quantiles in place of mean and SD",
     "least": "smallest count that the table shows",
     "by_site": "the table also shows the numbers of each single site",
     "go_on_without": "if a site refuses, the other sites begin a new job",
@@ -110,8 +110,8 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
         sums = f", sums and sums of squares of {plural(len(model), 'column')}" if model else ""
         told = f"counts{sums}"
         return told if plan.quantiles == "none" else f"{told}, and counts in ranges for quantiles"
-    told = f"sums over {plural(len(model), 'column')} of the model"
-    return f"{told}, and over {' and '.join(f'the {name}' for name in beside)}" if beside else told
+    made = [plural(len(model), "column") + " of the model", *(f"the {name}" for name in beside)]
+    return f"sums over the rows of this site, made from {sentence_list(made)}"
 
 
 def describe_refused(plan: Any, entering: Sequence[str], sites: Sequence[str]) -> list[str]:
