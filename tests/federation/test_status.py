@@ -1230,7 +1230,7 @@ def test_a_site_runs_once_and_has_no_proof(tmp_path):
     for place in (folder, folder / "results" / "one"):
         with pytest.raises(
             SpecError,
-            match=r"no proof file, and .* is such a folder\. Ask the coordinator for the file `proof`",
+            match=r"no proof file, and .* is such a folder\. Ask the coordinator",
         ):
             verify_command(place)
 
