@@ -528,6 +528,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert "feddcd closed 1 set of rows" in said
     assert "The difference is the sums of the removed rows alone." in said
     assert "at least 20 other rows of the data file must change, too (rule 7 demands this" in said
+    assert "traces of the removed rows: the folders rules, jobs, results and outgoing" in said
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))

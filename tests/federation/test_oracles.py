@@ -16,9 +16,9 @@ from feddcd.analysis.protocol import ColumnsOffer
 from feddcd.analysis.registry import ANALYSES, read_plan
 from feddcd.federation import wire
 from feddcd.federation.site._tables import digest_of
-from feddcd.federation.site.answer import SitePlace, answer
+from feddcd.federation.site.answer import SitePlace, _one_line, answer
 from feddcd.federation.site.approval import approve, deny, waiting, words_of
-from feddcd.federation.site.told import REFUSED, waits
+from feddcd.federation.site.told import REFUSED, SEE_LOG, waits
 
 SITES = ["east", "north", "south"]
 ROW = 17  # of the patient whom the coordinator wants to know of
@@ -269,3 +269,31 @@ def test_a_job_that_was_denied_reads_like_one_that_a_rule_refused(sites):
     not_there.decide(deny)
     assert there.job(MEMBER) == not_there.job(MEMBER) == f"north: {REFUSED}"
     assert (there.log()[-1]["rule"], not_there.log()[-1]["rule"]) == ("values", "denied")
+
+
+def test_the_log_of_what_left_quotes_no_value(sites):
+    """Its lines are chained, so that none can be removed when a patient withdraws consent. The
+    person who decides reads the value, and site.log has it, which can be deleted."""
+    there, _ = sites()
+    data = there.folder / "data.csv"
+    data.write_text(data.read_text().replace(",93.5,", ",93x5,"))
+    level = "the site's column 'dx' has a level that the plan does not list"
+    number = "column 'crp' contains neither plain numbers nor categories"
+    for asked, value, told in (
+        (DECLARED["levels"], "'HIV'", level),
+        (plan("y ~ age + crp + dx"), "'93x5'", number),
+    ):
+        there.columns(asked)
+        assert value in there.words()
+        there.decide(approve)
+        assert there.columns(asked) == f"north: {REFUSED}"
+        line = there.log()[-1]
+        assert (line["rule"], line["why"]) == ("values", f"{told}; {SEE_LOG}")
+        assert value.strip("'") not in (there.folder / "outgoing.jsonl").read_text()
+        assert value in (there.folder / "site.log").read_text()
+
+
+def test_the_log_quotes_no_error_of_a_library():
+    """It may quote a value; site.log has all of it."""
+    error = ValueError("could not convert string to float: '93x5'")
+    assert _one_line(error) == f"ValueError; {SEE_LOG}"

@@ -260,7 +260,11 @@ def pause(
 def withdraw(
     folder: SiteFolder,
     why: Annotated[
-        str, option("The reason in a few words. The command writes the reason into the log.")
+        str,
+        option(
+            "The reason in a few words, without the name of a patient. The command writes the "
+            "reason into the log, which the site keeps."
+        ),
     ] = "",
 ) -> None:
     """At a site: say that rows were removed, for example because a patient withdrew consent.

@@ -165,6 +165,11 @@ def withdraw_command(folder: Path, why: str) -> None:
         "changed, and what a denial can reveal. A repeat waits for a second approval, because this "
         "site answered the same job before."
     )
+    say(
+        "Some files of this site still contain traces of the removed rows: the folders rules, jobs, "
+        "results and outgoing, the files site.log and state, and backups. The page 'Security "
+        "model' says how to erase them."
+    )
 
 
 def show_waiting(folder: Path) -> None:

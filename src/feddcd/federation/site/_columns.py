@@ -18,7 +18,7 @@ SAME = 1e-12  # of the size: differences below are rounding
 LEVEL = re.compile(r"(?:C\()?(?P<column>[^\[\]()]+)\)?\[(?:T\.)?(?P<level>[^\[\]]+)\]$")
 REMEDY = (
     "A new plan can join rare levels or leave the column out. A model can use the logarithm of a "
-    "skewed column. The page docs/rules.md explains which policy would allow this job"
+    "skewed column. The page 'The rules of a site' explains which policy would allow this job"
 )
 
 DESCRIBED = (

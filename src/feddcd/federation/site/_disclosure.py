@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._errors import DataError, Refused
+from ..._errors import DataError, FeddcdError, Refused
 from ..._files import Disk
 from ..._text import listed
 from ...analysis.blocks import words_of
@@ -133,6 +133,11 @@ def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk, asked: A
     require(folder, id, "an answer", entry | shown, disk, asked=asked)
 
 
+def _quotes_none(error: BaseException | None) -> bool:
+    """What is wrong with data, and what a library says, may quote a value: site.log alone has it."""
+    return isinstance(error, FeddcdError) and not isinstance(error, DataError)
+
+
 class Release(NamedTuple):
     """The way out of a site: its folder, its name, and who is asked, if anyone is there."""
 
@@ -195,9 +200,9 @@ class Release(NamedTuple):
         line = {"refused": told, "question": hashlib.sha256(question).hexdigest(), **about}
         line |= self.asked.named()
         if isinstance(reason, Ruled):
-            line |= {"rule": reason.rule, "why": reason.story}
-        elif (cause := reason.__cause__) is not None and not isinstance(cause, DataError):
-            line |= {"why": str(cause)[:MOST_LETTERS]}  # of data, site.log alone has the value
+            line |= {"rule": reason.rule, "why": reason.in_log}
+        elif _quotes_none(cause := reason.__cause__):
+            line |= {"why": str(cause)[:MOST_LETTERS]}
         append(self.folder, line, self.disk)
 
     def fault(self, told: str, why: str, question: bytes = b"") -> None:

@@ -54,6 +54,7 @@ from .rules import (
     check_offer,
     check_plan,
 )
+from .told import SEE_LOG
 
 Made = TypeVar("Made")
 MANY = 2**62  # rows, where none were counted
@@ -229,7 +230,15 @@ def _evaluated(policy: Policy, source: SiteTable, make: Callable[[], Made]) -> M
         known = isinstance(error, CodebookError) and (source.folder / CODEBOOK).exists()
         if policy.min_support < 2 or known:
             raise
-        raise Ruled("values", f"{error}; {error.__cause__ or ''}") from None
+        story = "; ".join(str(each) for each in (error, error.__cause__) if each)
+        raise Ruled("values", story, in_log=_without_value(error)) from None
+
+
+def _without_value(error: DataError) -> str:
+    """For the log of what left: nobody can take a line out of it once a patient withdraws."""
+    where = f" of the column {error.column!r}" if error.column else ""
+    told = str(error) if isinstance(error, Misfit) else f"a value{where} cannot be used"
+    return f"{error.public or told}; {SEE_LOG}"
 
 
 def memory_of(source: SiteTable) -> Memory:

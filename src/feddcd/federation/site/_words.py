@@ -41,7 +41,7 @@ ASKED = {  # settings of plans, and what a person reads
 }
 JOIN = (
     "join levels with few rows, or leave out the category. For small hospitals, "
-    "docs/rules.md explains the setting small_cells"
+    "the page 'The rules of a site' explains the setting small_cells"
 )
 CURE = "use the logarithm of a column with extreme values, or use fewer columns"
 CURES = {  # by rule, where something else helps

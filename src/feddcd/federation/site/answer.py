@@ -35,7 +35,8 @@ from ._whose import of_message
 from .approval import Asker, Waits, check_running
 from .ended import goes_on, keep_ended
 from .missing import check_there
-from .policy import Outgoing
+from .policy import Outgoing, Ruled
+from .told import SEE_LOG
 
 FAULTS = (  # what the server hears of an error: the first line that fits
     (PolicyError, "this site cannot use its policy, so it sends nothing"),
@@ -49,7 +50,6 @@ FAULTS = (  # what the server hears of an error: the first line that fits
     (MemoryError, "the answer would need more memory than answer_memory in site.toml allows"),
     (Exception, "this site had an error"),
 )
-SEE_LOG = "the file site.log at the site says why"
 
 
 class SitePlace(NamedTuple):
@@ -123,21 +123,22 @@ def _own_words(place: SitePlace, told: str) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    """For the log of what left, which has no value of a row; a library says what it stumbled over
-    in any number of lines."""
+    """For the log of what left, which has no value of a row."""
     if isinstance(error, DataError):
         return SEE_LOG
     if isinstance(error, OSError) and error.filename:
         return f"{error.filename}: {error.strerror}"
     if isinstance(error, FeddcdError | OSError):
         return " ".join(str(error).split())
-    return " ".join(f"{type(error).__name__}: {error}".split())
+    return f"{type(error).__name__}; {SEE_LOG}"  # its text may quote a value
 
 
 def _refused(place: SitePlace, release: Release, refusal: Refused, request: bytes) -> str:
     """A refusal leaves too, so the log has it first."""
     if refusal.__cause__ is not None:  # with the value and the place, for this site alone
         note(place, str(refusal), str(refusal.__cause__))
+    elif isinstance(refusal, Ruled) and refusal.in_log != refusal.story:
+        note(place, str(refusal), refusal.story)
     if refusal.logged:
         return str(refusal)
     try:

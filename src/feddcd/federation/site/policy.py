@@ -30,11 +30,12 @@ from .told import NOT_ALLOWED, REFUSED
 
 
 class Ruled(Refused):
-    """Refused for what the rows are. Others do not hear why: `rule` and `story` stay here."""
+    """Refused for what the rows are. Others do not hear why: `rule` and `story` stay here. A story
+    that quotes a value has other words for the log of what left, and site.log has the story."""
 
-    def __init__(self, rule: str, story: str, told: str = REFUSED):
+    def __init__(self, rule: str, story: str, told: str = REFUSED, in_log: str = ""):
         super().__init__(told)
-        self.rule, self.story = rule, story
+        self.rule, self.story, self.in_log = rule, story, in_log or story
 
 
 def not_allowed(what: str, setting: str = "") -> Refused:

@@ -9,6 +9,8 @@ LOOKING = "looks again for its data file"  # no person has to decide
 RULED = "refused by the rules of this site"
 NOT_ALLOWED = "its policy does not allow"
 
+SEE_LOG = "the file site.log at the site says why"
+
 # the whole sentences
 REFUSED = f"the request was {RULED} or by a person there, and the site does not tell others why"
 PAUSED = (
