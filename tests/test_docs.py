@@ -35,6 +35,7 @@ from feddcd.federation.enrolment import site
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.site._disclosure import REVEALS
+from feddcd.federation.site._one_answer import OF_VALUES
 from feddcd.federation.site.policy import Policy, methods
 from slices import sliced
 
@@ -390,6 +391,21 @@ def test_the_page_on_what_is_revealed_names(name):
 @pytest.mark.parametrize("name", [field.name for field in fields(Policy)])
 def test_the_page_on_rules_names_every_setting(name):
     assert f"`{name}`" in (DOCS / "rules.md").read_text()
+
+
+def rules_in_the_log() -> set[str]:
+    """Every name with which the source refuses: `Ruled("name", ...)`, RULE, and checks by name."""
+    found, site = {*OF_VALUES}, ROOT / "src" / "feddcd" / "federation" / "site"
+    for path in site.glob("*.py"):
+        found |= {*re.findall(r'(?:\bRuled\(|^RULE = )\s*"(\w+)"', path.read_text(), re.M)}
+    return found
+
+
+def test_the_page_on_rules_names_every_rule_as_the_log_does():
+    known = rules_in_the_log()
+    assert {"joint_cells", "values", "denied", "rare_values", "min_support"} <= known
+    page = (DOCS / "rules.md").read_text()
+    assert [name for name in sorted(known) if f"`{name}`" not in page] == []
 
 
 def needs_mkdocs() -> None:

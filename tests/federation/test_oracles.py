@@ -12,12 +12,21 @@ import pandas as pd
 import pytest
 import tomli_w
 
+from feddcd._errors import Refused
 from feddcd.analysis.protocol import ColumnsOffer
 from feddcd.analysis.registry import ANALYSES, read_plan
 from feddcd.federation import wire
 from feddcd.federation.site._tables import digest_of
 from feddcd.federation.site.answer import SitePlace, _one_line, answer
-from feddcd.federation.site.approval import approve, deny, waiting, words_of
+from feddcd.federation.site.approval import (
+    Asker,
+    approve,
+    deny,
+    mark_read,
+    require,
+    waiting,
+    words_of,
+)
 from feddcd.federation.site.told import REFUSED, SEE_LOG, waits
 
 SITES = ["east", "north", "south"]
@@ -297,3 +306,20 @@ def test_the_log_quotes_no_error_of_a_library():
     """It may quote a value; site.log has all of it."""
     error = ValueError("could not convert string to float: '93x5'")
     assert _one_line(error) == f"ValueError; {SEE_LOG}"
+
+
+def test_a_denied_job_stays_denied_in_every_study_and_an_approval_is_for_one(tmp_path):
+    def ask(id, study):
+        asked = Asker(study, "why", bound=True)
+        require(tmp_path, id, "this job", {"shown": ["a job"]}, asked=asked)
+
+    for id, decide in (("a" * 32, approve), ("b" * 32, deny)):
+        with pytest.raises(Refused, match=WAITS):
+            ask(id, "one")
+        mark_read(tmp_path, id)
+        decide(tmp_path, id)
+    ask("a" * 32, "one")
+    with pytest.raises(Refused, match=WAITS):
+        ask("a" * 32, "two")
+    with pytest.raises(Refused, match=REFUSED):
+        ask("b" * 32, "two")

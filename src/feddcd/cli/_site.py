@@ -166,8 +166,8 @@ def withdraw_command(folder: Path, why: str) -> None:
         "site answered the same job before."
     )
     say(
-        "Some files of this site still contain traces of the removed rows: the folders rules, jobs, "
-        "results and outgoing, the files site.log and state, and backups. The page 'Security "
+        "Some files of this site still contain traces of the removed rows: the folders rules, "
+        "jobs, results and outgoing, the files site.log and state, and backups. The page 'Security "
         "model' says how to erase them."
     )
 

@@ -134,7 +134,7 @@ def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk, asked: A
 
 
 def _quotes_none(error: BaseException | None) -> bool:
-    """What is wrong with data, and what a library says, may quote a value: site.log alone has it."""
+    """What is wrong with data, and what a library says, may quote a value: site.log has it."""
     return isinstance(error, FeddcdError) and not isinstance(error, DataError)
 
 
