@@ -85,12 +85,14 @@ def messages(seen: Seen | None = None) -> list[Sentence]:
     """As people saw them, where they did, each once."""
     found: dict[str, Sentence] = {}
     counts = [0, 0]
-    for name, template, option in templates():
+    for name, template, option, whole in templates():
         sentences = seen.sentences(template) if seen else []
         if sentences or (message(template) and not (seen and open_ended(template))):
             counts[bool(sentences)] += 1
             for text in sentences or [bare(template)]:
                 around = seen.around(text) if seen and sentences else text
+                if around == text and text in whole:
+                    around = whole  # what stands in the same message
                 beside = f"help of {option}" if option else ""
                 found[text] = Sentence(name, text, around, beside)
     if seen:
@@ -98,8 +100,8 @@ def messages(seen: Seen | None = None) -> list[Sentence]:
     return list(found.values())
 
 
-def templates() -> Iterator[tuple[str, str, str]]:
-    """The file, the text, and the option that a help text stands beside."""
+def templates() -> Iterator[tuple[str, str, str, str]]:
+    """The file, the sentence, the option that a help text stands beside, and the whole text."""
     for path in sorted((ROOT / "src").rglob("*.py")):
         tree = ast.parse(path.read_text())
         skip = {id(c) for node in ast.walk(tree) for c in inner(node)}
@@ -108,20 +110,28 @@ def templates() -> Iterator[tuple[str, str, str]]:
             if id(node) not in skip and isinstance(node, ast.Constant | ast.JoinedStr):
                 text = "" if CODE.search(shown(node)) else plain(shown(node)).strip()
                 name = beside.get(id(node), "")
-                yield from ((path.name, s, name) for s in END.split(text) if len(s.split()) > WORDS)
+                parts = (s for s in END.split(text) if len(s.split()) > WORDS)
+                yield from ((path.name, s, name, bare(text)) for s in parts)
 
 
 def options(tree: ast.AST) -> Iterator[tuple[str, ast.AST]]:
-    """What people type, and what of the source describes it."""
+    """What people type, with its command, and what of the source describes it: the last counts."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.arg) and node.annotation is not None:
-            yield "--" + node.arg.replace("_", "-"), node.annotation
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call):
-            texts = [a.value for a in node.args if isinstance(a, ast.Constant)]
-            names = [t for t in texts if isinstance(t, str) and t.startswith("--")]
-            if names:
-                yield names[0].split("/")[0], node
+        if isinstance(node, ast.Call) and (name := written(node)):
+            yield name, node
+    for command in ast.walk(tree):
+        if isinstance(command, ast.FunctionDef):
+            for node in command.args.args + command.args.kwonlyargs:
+                if node.annotation is not None:
+                    name = written(node.annotation) or "--" + node.arg.replace("_", "-")
+                    yield f"{command.name.replace('_', '-')} {name}", node.annotation
+
+
+def written(node: ast.AST) -> str:
+    """The option that stands in this part of the source."""
+    parts = (p.value for p in ast.walk(node) if isinstance(p, ast.Constant))
+    names = [p for p in parts if isinstance(p, str) and re.fullmatch(r"--[a-z][\w/-]*", p)]
+    return names[0].split("/")[0] if names else ""
 
 
 def bare(template: str) -> str:

@@ -72,7 +72,7 @@ BAD = {
     "too large": ("cap = [0, 1e16]", "cap must be [low, high]"),
     "a step of nothing": ("step = 0", "step must be a number from 1e-09 to 1e+15, as in step = 5"),
     "a step back": ("step = -5", "step must be a number"),
-    "a step of words": ('step = "5"', "step must be a number"),
+    "a step of words": ('step = "5"', "but '5' is a text: write it without quotes"),
     "an infinite step": ("step = inf", "step must be a number"),
     "a step that is no number": ("step = nan", "step must be a number"),
     "a step beyond the cap": (

@@ -188,7 +188,7 @@ def test_another_authority_is_refused(home, tmp_path, data):
     ):
         read_invitation(path)
     refused(
-        home, given._replace(certificate=other), tmp_path / "a", data, "another coordinator made"
+        home, given._replace(certificate=other), tmp_path / "a", data, "is from another coordinator"
     )
     path.write_text("invitation = 2\n")
     with pytest.raises(SpecError, match="is an invitation of another version"):

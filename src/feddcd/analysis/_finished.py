@@ -69,7 +69,10 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
             h = s * at.curvature[:, 0, 0] * np.sum((X @ V) * X, 1)
             yield "the gradient of Firth's penalty", abs(X * (h * (0.5 - mean[:, 0]))[:, None])
         if question.closing:
-            yield "the middle matrix of robust standard errors", _meat(scores, rows.cluster)
+            yield (
+                "the middle matrix of the sandwich estimator (robust standard errors)",
+                _meat(scores, rows.cluster),
+            )
 
 
 def changes(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str, np.ndarray]]:

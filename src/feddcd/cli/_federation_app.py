@@ -163,7 +163,10 @@ def simulate(
         option("Before an answer leaves a site, show the answer and ask you.", "--show-outgoing"),
     ] = False,
     mode: Mode = None,
-    job: Annotated[Path | None, option("Run this job over the same sites, as a new study.")] = None,
+    job: Annotated[
+        Path | None,
+        option("Run the job in this file as a new study, with the sites of this trial."),
+    ] = None,
     study: Annotated[
         str | None,
         option(
@@ -207,7 +210,7 @@ def outgoing(
         bool, option("Check the log of everything that left this site.", "--verify")
     ] = False,
     log: Annotated[
-        bool, option("Show the log of everything that left this site, in words.", "--log")
+        bool, option("Show in words everything that left this site, from its log.", "--log")
     ] = False,
 ) -> None:
     """At a site: show what waits for the administrator, which answers left the site, and how

@@ -176,8 +176,8 @@ order: The paper's O(...) without its unknown constant. This number shows only
   how the rounds grow.
 lower: On the worst problem, every method needs at least this number of rounds.
 trivial: There is no such limit, because β <= Nα.
-A round of AccFedDCD has two cohorts. Inexact FedDCD solves its first local
-problems exactly."""
+A round of AccFedDCD has two cohorts. Inexact FedDCD solves the
+local problems of the first round exactly."""
 
 
 def theory(

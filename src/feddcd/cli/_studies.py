@@ -38,8 +38,8 @@ def study_command(
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         return say(
-            "the study runs when the port is open; to open the port: feddcd federation "
-            f"serve {_at(folder)}"
+            "the study will start as soon as the coordinator accepts connections. To let it "
+            f"accept them: feddcd federation serve {_at(folder)}"
         )
     if not follow:
         return _say_begun(study)

@@ -125,6 +125,8 @@ def _check_cap(kind: str, cap: Any, limits: Any) -> None:
 
 
 def _check_step(kind: str, step: Any, cap: Any) -> None:
+    if isinstance(step, str):
+        raise SpecError(f"step must be a number, but {step!r} is a text: write it without quotes")
     if not is_real(step) or not FINEST <= step <= LARGEST:
         raise SpecError(
             f"step must be a number from {FINEST:g} to {LARGEST:g}, as in step = 5; "

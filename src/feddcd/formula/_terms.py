@@ -127,10 +127,14 @@ class _Expansion:
     def offset(self, node: Node, arguments: Sequence, adds: bool) -> list[int]:
         if not arguments:
             raise SpecError("formula: offset() is empty")
-        if not adds or len(arguments) != 1 or arguments[0].key is not None:
+        if len(arguments) != 1 or arguments[0].key is not None:
             raise SpecError(
-                f"formula: {short(node)}: offset() needs exactly one value, and offset() must be "
-                "added with +"
+                f"formula: {short(node)}: write exactly one column or expression into offset(), "
+                "as in offset(log(days))"
+            )
+        if not adds:
+            raise SpecError(
+                f"formula: {short(node)} can only be added with +, as in y ~ x + {short(node)}"
             )
         self.alone += 1
         self.offsets.setdefault(text_of(arguments[0].value), arguments[0].value)
@@ -216,7 +220,7 @@ class _Expansion:
     def variable(self, node: Node) -> int:
         if isinstance(node, Call) and node.function == "offset":
             raise SpecError(
-                f"formula: {short(node)}: offset() must be a separate term, added with +"
+                f"formula: {short(node)} must be a term of its own, as in y ~ x + {short(node)}"
             )
         text = text_of(node)
         self.variables.setdefault(text, node)

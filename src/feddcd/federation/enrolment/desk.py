@@ -125,8 +125,8 @@ class Desk:
         own = fingerprint((self.folder.server / "ca.crt").read_text())
         if claim.authority != own:
             raise Refused(
-                "another coordinator made the invitation, or this coordinator has a new TLS "
-                f"authority; {ASK}"
+                "the invitation is from another coordinator, or this coordinator has a new "
+                f"certificate authority for TLS; {ASK}"
             )
         if claim.invitation != record.digest:
             raise Refused(

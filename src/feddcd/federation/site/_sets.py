@@ -98,7 +98,7 @@ def call(job: str) -> str:
     """How a person at this site warns the others, who do not know what is known here."""
     return (
         "call the people at the other sites. Ask them to deny this job, too "
-        f"(its ID is {job[:SHORT]}), and each new job without this site."
+        f"(its ID is {job[:SHORT]}), and every later job on the same rows without this site."
     )
 
 

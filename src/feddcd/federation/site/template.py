@@ -89,10 +89,9 @@ _SETTINGS = (
         'approve = "job"',
     ),
     (
-        "A formula can compare a column with a number, or add a number to a column. Cut points and "
-        'knots of a formula are numbers, too. If constants is "codebook", a formula may use only '
-        "the numbers under cuts in the file codebook.toml of this folder. "
-        'If constants is "any", a formula may use all numbers.',
+        "This setting says which numbers a formula may contain, for example 65 in I(age > 65), or "
+        'the knots of a spline. If constants is "codebook", these are only the numbers under cuts '
+        'in the file codebook.toml of this folder. If constants is "any", all numbers are allowed.',
         'constants = "codebook"',
     ),
     (
