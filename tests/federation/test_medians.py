@@ -117,7 +117,7 @@ def test_no_sum_of_such_a_column_is_answered():
     for name in ("open", "breaks"):
         more = np.array(getattr(asked, name))
         more[1] = 1
-        with pytest.raises(Refused, match="the question does not fit the plan"):
+        with pytest.raises(Refused, match="the coordinator's question contradicts the plan"):
             analysis.question(arrays(asked._replace(**{name: more})), rows)
 
 

@@ -172,7 +172,7 @@ class Describe:
         alone = ~data.shape.summed  # no sum of these may leave
         fits &= not any(at[name][alone].any() for name in ("open", "breaks") if at[name].size)
         if not fits or (at["exact"] and rows.plan.quantiles != "exact"):
-            raise Refused("the question does not fit the plan")
+            raise Refused("the coordinator's question contradicts the plan")
         given: dict[str, Any] = dict(at)
         given |= {name: bool(at[name]) for name in ("counts", "exact", "own")}
         return DescribeQuestion(**given)

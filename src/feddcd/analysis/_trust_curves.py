@@ -84,7 +84,7 @@ def _check_gradient(
         same = np.abs(H[model.intercept] - g - m.xy[:, 0]) <= CLOSE * (
             said.size + np.abs(m.xy[:, 0])
         )
-        refuse(not same.all(), "the site's curvature does not fit its counts")
+        refuse(not same.all(), "the site's curvature and its counts contradict each other")
     if model.intercept is not None and known.raw and not model.quadratic:
         at = slice(model.intercept * model.k, (model.intercept + 1) * model.k)
         low, high = -m.y - rounding[at], W - m.y + rounding[at]
@@ -183,7 +183,7 @@ def _check_bins(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not asked.edges.size:
         return
     W, family, (weight, observed, predicted) = known.W, known.model.family, said.bins
-    told, slack = "the site's rows by prediction do not fit its other sums", CLOSE * W
+    told, slack = "the site's rows by prediction contradict its other sums", CLOSE * W
     refuse((weight < 0) | (weight.sum() > W + slack), told)
     refuse((said.residuals < 0) | (said.residuals.sum() > W + slack), told)
     share = family in SHARES
@@ -208,7 +208,7 @@ def _check_null(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not known.plain:
         return
     value, slope, C = float(said.null[0]), said.null[1 : 1 + k], said.null[1 + k :].reshape(k, k)
-    told = "the site's loss of a model without columns does not fit its outcomes"
+    told = "the site's loss of a model without columns contradicts its outcomes"
     convex = not model.loss.unproven
     refuse(convex and not positive(C, np.sqrt(np.abs(np.diag(C)))), told)
     slack = ROUNDING * (abs(value) + abs(float(m.floor)) + W)

@@ -200,7 +200,7 @@ def _check_constants(known: Known) -> None:
     mean = np.maximum(m.y / W, 1e-300)[None]
     most, size = W * float(loss.least(mean)[0]), W * (1 + np.abs(np.log(mean)).max())
     size += abs(most) + float(np.abs(m.y).sum())
-    what = "the smallest possible loss does not fit the sum of outcomes"
+    what = "the smallest possible loss contradicts the sum of outcomes"
     refuse(float(m.floor) > most + CLOSE * size, what)
     one = known.model.family in SHARES or known.model.family in ("multinomial", "gaussian")
     refuse(one and float(m.floor) < -CLOSE * size, what)
@@ -210,7 +210,7 @@ def _check_constants(known: Known) -> None:
     if whole:  # no count is above their sum
         refuse(float(m.floor) < Y - Y * np.log(Y) - CLOSE * size - 1, what)
     likelihood, logs = map(float, m.constant)
-    told = "the constant of the likelihood does not fit the sum of outcomes"
+    told = "the constant of the likelihood contradicts the sum of outcomes"
     n = float(m.n)
     refuse(logs > n * np.log(W / n) + CLOSE * n * (1 + abs(np.log(W / n))), told)
     refuse(not known.weighted and abs(logs) > CLOSE * n, told)

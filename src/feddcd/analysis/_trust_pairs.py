@@ -63,7 +63,7 @@ def check_pair(known: Known, then: Spoken, now: Spoken) -> None:
     slack += FINE * np.sqrt(known.W) * float(known.rms @ far.reshape(-1))
     one = float(g.value - f.value - f.g @ v)
     other = float(f.value - g.value + g.g @ v)
-    told = "the site's loss and gradient at two points do not fit together"
+    told = "the site's losses and gradients at two points contradict each other"
     refuse(min(one, other) < -slack, told)
     m = 0.0 if still or model.quadratic else _move(known, then, now)
     true = then.asked.pilot is False or model.loss.expected is None
@@ -87,7 +87,7 @@ def _check_bend(
 ) -> None:
     v = (now.asked.w - then.asked.w).reshape(-1)
     blind = UNIT * known.W * m * m  # less than a unit of a row's curvature is not seen
-    told = "the site's curvature at two points does not fit its loss"
+    told = "the site's curvature at two points contradicts its loss"
     (low, high), (least, most) = bends(m)
     for H, bend in ((then.H, found[0]), (now.H, found[1])):
         c = float(v @ H @ v)
@@ -98,7 +98,7 @@ def _check_bend(
     r, c = now.answer.g - then.answer.g - middle * (then.H @ v), float(v @ then.H @ v)
     scale = np.sqrt(np.maximum(np.diag(then.H), 0) + UNIT * known.rms**2)
     reach = (half + CLOSE) * np.sqrt(max(c, 0.0) + blind)
-    told = "the change of the site's gradient does not fit its curvature"
+    told = "the change of the site's gradient contradicts its curvature"
     far = CLOSE * np.abs(then.H) @ np.abs(v)
     refuse(np.abs(r) > scale * reach * (1 + CLOSE) + rounding + far, told)
     if m > FAR:  # curvature may vanish within rounding

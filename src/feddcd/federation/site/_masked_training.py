@@ -234,7 +234,7 @@ def _check_weights(job: Job, terms: Terms, learner: Learner, rows: dict[str, int
         said = given.get(name) if isinstance(given, dict) else None
         if type(said) is not float or not math.isclose(said, own, rel_tol=1e-6):
             raise Refused(
-                f"the weight of the site {name} in the job does not fit its number of rows"
+                f"the weight of the site {name} in the job contradicts its number of rows"
             )
 
 
