@@ -8,6 +8,7 @@ import pytest
 
 from feddcd import FederatedGLM
 from feddcd.analysis import export
+from feddcd.analysis.report import _words
 from r_data import insurance, mtcars
 
 LM = {  # summary(lm(...)): sigma, R², adjusted, F; AIC, BIC
@@ -99,6 +100,35 @@ def test_over_dispersion_is_said(tmp_path):
     assert "Over-dispersion" not in single.summary()
     share = FederatedGLM().fit(x[:, None], np.minimum(y, 10) / 10, site, np.full(400, 10.0))
     assert "Over-dispersion" in share.summary()
+
+
+CURES = {
+    "poisson": "--covariance HC1 or --family quasipoisson or --family negative_binomial",
+    "binomial": "--covariance HC1 or --family quasibinomial",
+    "negative_binomial": "--covariance HC1",
+}
+
+
+@pytest.mark.parametrize("family", CURES)
+@pytest.mark.parametrize("covariance", ["model", "HC0", "HC1", "cluster"])
+def test_robust_standard_errors_allow_for_over_dispersion(family, covariance):
+    """Those of the model are too small then, and the note names what helps."""
+    rng = np.random.default_rng(2)
+    x, site = rng.normal(size=400), np.arange(400) % 40
+    y = rng.poisson(np.exp(1 + 0.3 * x) * rng.gamma(0.6, 1 / 0.6, 400)) * 1.0
+    extra = {"theta": 5.0} if family == "negative_binomial" else {}
+    weight = np.full(400, 10.0) if family == "binomial" else None
+    y = np.minimum(y, 10) / 10 if family == "binomial" else y
+    model = FederatedGLM(family, covariance=covariance, **extra)
+    fit = model.fit(x[:, None], y, groups=site, sample_weight=weight).result_
+    paper = " ".join(fit.printed().notes)
+    for told in (fit.summary(), " ".join(_words.cautions(fit)), paper):
+        assert "The outcomes vary more than the family allows" in told
+        assert ("the standard errors are too small" in told) == (covariance == "model")
+        allowed = "standard errors of this table take this into account." in told
+        assert allowed == (covariance != "model")
+        cure = f"the standard errors are too small. Use {CURES[family]}."
+        assert (cure in told) == (covariance == "model" and told != paper)
 
 
 def test_the_event_is_named():

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import math
+import re
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,6 +14,7 @@ from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
 from feddcd.analysis.report import _quality, _words
 from feddcd.analysis.report._names import unit_of
+from feddcd.report import charts
 from glm_stand_ins import Lazy, history, several, stand_in
 
 VOID = {"meta", "link", "br", "wbr", "hr", "img"}
@@ -254,6 +256,37 @@ def test_too_few_rows_make_no_group():
     bins = {"low": np.arange(3.0), "high": np.arange(1.0, 4), "weight": np.full(3, 3.0)}
     assert _quality.join(bins) is None
     assert _quality.groups(bins) is None
+
+
+@pytest.mark.parametrize("family", ["binomial", "poisson"])
+def test_bars_of_the_calibration_end_within_the_figure(tmp_path, family):
+    """A share is between 0 and 1, and a count is at least 0."""
+    found = page(tmp_path, stand_in(family, n=120))
+    (d,) = (a["d"] for tag, a in found.tags if tag == "path" and "d" in a and _upright(a["d"]))
+    ends = [float(v) for pair in UPRIGHT.findall(d) for v in pair]
+    assert min(ends) > 0
+    assert max(ends) < 300 - charts.TOP - charts.BOTTOM
+
+
+UPRIGHT = re.compile(r"M[\d.-]+ ([\d.-]+)V([\d.-]+)")
+
+
+def _upright(d):
+    return len(UPRIGHT.findall(d)) > 2
+
+
+def test_bars_of_the_calibration_grow_with_over_dispersion(tmp_path):
+    fit = stand_in("poisson").result_
+    wide = dataclasses.replace(fit, pearson=4.0 * fit.df_residual)
+    plain = dataclasses.replace(fit, pearson=1.0 * fit.df_residual)
+    half, usual = (_quality.calibration_table(each)["half"] for each in (wide, plain))
+    np.testing.assert_allclose(half, 2 * usual)
+    assert "with the over-dispersion of the outcomes" in page(tmp_path, wide).text
+
+
+def test_a_family_without_groups_is_not_said_to_have_classes(tmp_path):
+    text = page(tmp_path, stand_in("gaussian", bins_=None, residual_bins_=None)).text
+    assert "No figure here: in this family, sites do not send groups of predictions." in text
 
 
 def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):

@@ -30,6 +30,11 @@ CONTRASTS = {
     "poly": "the coefficients are the parts of a trend over the levels (polynomial contrasts)",
 }
 
+MORE_SPREAD = {  # by family: those with the same mean, whose outcomes may vary more
+    "binomial": ["quasibinomial"],
+    "poisson": ["quasipoisson", "negative_binomial"],
+}
+
 
 def summary(result: TableResult, limit: int | None = None) -> str:
     """For a terminal with lines of `limit` letters, or as files have it."""
@@ -85,7 +90,7 @@ def _ratios(row: Row) -> list[str]:
     return [significant(x.map(_exp)) for x in (row.coef, row.low, row.high)]
 
 
-def over_dispersion(result: TableResult) -> str:
+def over_dispersion(result: TableResult, remedy: bool = True) -> str:
     """In words, or nothing."""
     if not result.overdispersed:
         return ""
@@ -93,8 +98,18 @@ def over_dispersion(result: TableResult) -> str:
     return (
         f"Over-dispersion: Pearson's X² is {ratio:.3g} times its degrees of freedom "
         f"(this note appears above {OVERDISPERSED:g}). The outcomes vary more than the "
-        "family allows, so the standard errors are too small."
+        f"family allows{_allowed(result, remedy)}"
     )
+
+
+def _allowed(result: TableResult, remedy: bool) -> str:
+    """Robust standard errors hold whatever the variance is; those of the model do not."""
+    if result.covariance != "model":
+        errors = f"{'clustered' if result.covariance == 'cluster' else 'robust'} standard errors"
+        return f". The {errors} of this table take this into account."
+    families = "".join(f" or --family {name}" for name in MORE_SPREAD.get(result.family, ()))
+    cure = f" Use --covariance HC1{families}." if remedy else ""
+    return f", so the standard errors are too small.{cure}"
 
 
 def _entered(result: TableResult) -> list[tuple[str, str]]:

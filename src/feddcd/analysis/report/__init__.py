@@ -13,6 +13,7 @@ from .._digits import about, agreed
 from .._influence import hinge
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
+from ..families import CLASSED
 from ..protocol import APART
 from . import _words as words
 from ._course import course, error_of
@@ -177,7 +178,8 @@ def _groups(fit: TableResult, figures: Sequence[str]) -> str:
     if not figures:
         why = "there are too few rows to show groups of rows"
         if fit.bins is None:
-            why = "with several classes, sites do not send groups of predictions"
+            of = "with several classes" if fit.family in CLASSED else "in this family"
+            why = f"{of}, sites do not send groups of predictions"
         return page.section(name, page.paragraph(f"No figure here: {why}.", "note"))
     note = "The figures show sums over groups of rows. This file contains no single row."
     return page.section(

@@ -87,14 +87,15 @@ def calibration(fit: TableResult) -> str:
     if table is None:
         return ""
     x, y, half = table["predicted"], table["observed"], table["half"]
-    low, high = _ends(np.append(x, y), fit.family == "binomial")
+    ends = _inside(y - half, y + half, fit)
+    low, high = _ends(np.concatenate([x, y, *ends]))
     hover = [
         f"{count(w, 'row')}: predicted {number(a)}, observed {number(b)}"
         for w, a, b in zip(table["weight"], x, y, strict=True)
     ]
     marks = [
         charts.line([low, high], [low, high], "soft dotted"),
-        charts.whiskers(x, y - half, y + half),
+        charts.whiskers(x, *ends),
         charts.dots(x, y, hover),
     ]
     what = "share of events" if fit.family == "binomial" else "mean"
@@ -105,8 +106,8 @@ def calibration(fit: TableResult) -> str:
     )
     caption = (
         f"Calibration: the rows are divided into {count(len(x), 'group')} by their prediction. On "
-        "the dotted line, the observed value equals the predicted value. Bars are 95 % intervals. "
-        f"{SUPPRESSED}"
+        "the dotted line, the observed value equals the predicted value. Bars are 95 % intervals"
+        f"{_spread_out(fit)}. {SUPPRESSED}"
     )
     axis = charts.linear(low, high)
     return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
@@ -123,6 +124,8 @@ def calibration_table(fit: TableResult) -> Columns | None:
         variance = mean * (1 - mean)
     else:
         variance = mean if fit.family == "poisson" else 0 * mean + fit.dispersion
+    if fit.overdispersed:
+        variance = variance * fit.pearson / fit.df_residual
     half = Z * np.sqrt(np.maximum(variance, 0) / weight)
     return {"weight": weight, "predicted": mean, "observed": observed, "half": half}
 
@@ -187,10 +190,20 @@ def residuals(fit: TableResult) -> str:
     return page.figure(charts.chart(across, up, names, marks, alt), caption)
 
 
-def _ends(values: np.ndarray, share: bool) -> list[float]:
+def _spread_out(fit: TableResult) -> str:
+    return ", with the over-dispersion of the outcomes" if fit.overdispersed else ""
+
+
+def _inside(low: np.ndarray, high: np.ndarray, fit: TableResult) -> list[np.ndarray]:
+    """Ends of intervals where a mean can be: a share is between 0 and 1, a count is not below 0."""
+    least = -np.inf if fit.family == "gaussian" else 0.0
+    return [np.clip(v, least, 1.0 if fit.family == "binomial" else np.inf) for v in (low, high)]
+
+
+def _ends(values: np.ndarray) -> list[float]:
     low, high = float(values.min()), float(values.max())
     edge = 0.06 * (high - low or 1.0)
-    return [max(low - edge, -0.02), min(high + edge, 1.02)] if share else [low - edge, high + edge]
+    return [low - edge, high + edge]
 
 
 def _expect(fit: TableResult) -> str:

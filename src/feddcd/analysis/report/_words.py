@@ -175,7 +175,8 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
             f"columns: {', '.join(fit.left_out)}."
         )
     notes += [f"{told}." for told in without_rows(fit)]
-    found = [unusual_offset(fit, not paper), uncounted(fit, not paper), over_dispersion(fit)]
+    found = [unusual_offset(fit, not paper), uncounted(fit, not paper)]
+    found.append(over_dispersion(fit, not paper))
     return [*notes, *filter(None, found)]
 
 
