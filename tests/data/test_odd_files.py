@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 
 from feddcd._errors import DataError
 from feddcd.data._cells import any_number, fits
-from feddcd.data.frames import FOREIGN, Reading, check_used, is_foreign, read_frame
+from feddcd.data._foreign import FOREIGN
+from feddcd.data.frames import Reading, check_used, is_foreign, no_column, read_frame
 
 
 @pytest.fixture(autouse=True)
@@ -742,3 +743,30 @@ def test_zeros_in_front_are_told_to_who_uses_the_column(tmp_path):
     assert list(read_frame(path).remarks) == ["ward"]
     assert "01 is 1" in read_frame(path).remarks["ward"]
     assert read_frame(path, text=["ward"]).remarks == {}
+
+
+POLISH = "Płeć;Niska masa;bmi\nmężczyzna;1;20,5\nkobieta;0;21,5\n"
+OTHER = (
+    'if letters look wrong, give {} (Central Europe); at a site, write encoding = "cp1250" into '
+    "site.toml"
+)
+
+
+def test_letters_of_a_guessed_encoding_may_be_wrong():
+    guessed = read(POLISH.encode("cp1250"))
+    assert list(guessed.frame["P³eæ"]) == ["mê¿czyzna", "kobieta"]
+    assert guessed.notes[0].endswith(f"; {OTHER.format('--encoding cp1250')}")
+    named = read(POLISH.encode("cp1250"), encoding="cp1250")
+    assert list(named.frame["Płeć"]) == ["mężczyzna", "kobieta"]
+    known = read(POLISH.encode("cp1250"), encoding="windows-1252")
+    for table in (named, known, read(POLISH.encode()), read(b"a;b\n1;2\n")):
+        assert "letters look wrong" not in " ".join(table.notes)
+
+
+def test_a_column_that_is_lacking_may_have_other_letters():
+    told, wanted = str(no_column(read(POLISH.encode("cp1250")), "Płeć")), "encoding='cp1250'"
+    assert "there is no column 'Płeć'; " in told
+    assert told.endswith(f"'P³eæ', 'Niska masa', 'bmi'; {OTHER.format(wanted)}")
+    plain = POLISH.replace("Płeć", "sex").encode("cp1250")  # the names have no letter to be wrong
+    for data in (POLISH.encode(), plain):
+        assert "letters look wrong" not in str(no_column(read(data), "age"))

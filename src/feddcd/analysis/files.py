@@ -89,7 +89,7 @@ def only_complete(table: Frame, columns: tuple[str, ...]) -> Frame:
     names = [composed(name) for name in columns]
     for name in names:
         if name not in table.frame.columns:
-            raise no_column(table.file, name, list(table.frame.columns), " for --complete")
+            raise no_column(table, name, " for --complete")
     frame, places = whole_rows(table.frame, names)
     if places is None or len(places) == len(table.frame):
         return table
@@ -159,7 +159,7 @@ def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
         raise DataError(told, file=file)
     for role, name in roles._asdict().items():
         if name is not None and name not in names:
-            raise no_column(file, name, names, f" for --{role}")
+            raise no_column(table, name, f" for --{role}")
     given = [name for name in roles if name is not None]
     twice = [name for name in given if given.count(name) > 1]
     if twice:
@@ -200,7 +200,7 @@ def _named(table: Frame, text: str, roles: Roles) -> Formula:
     try:
         formula = formula_for(text, roles, names)
     except NoColumn as error:
-        raise no_column(table.file, str(error.column), names, " for the formula") from None
+        raise no_column(table, str(error.column), " for the formula") from None
     check_plain(table, (*formula.left_columns, *formula.right_columns))
     return formula
 

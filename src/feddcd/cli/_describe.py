@@ -12,7 +12,6 @@ import tomli_w
 from .._errors import DataError, FeddcdError
 from .._files import fresh_folder
 from .._origin import with_origin
-from .._text import listed
 from ..analysis.describing import (
     DescribePlan,
     LeftOut,
@@ -25,7 +24,7 @@ from ..analysis.describing import (
 from ..analysis.files import only_complete
 from ..data.codebook import Codebook, load_codebook
 from ..data.conform import conform, read_agreed
-from ..data.frames import Frame, check_used, composed
+from ..data.frames import Frame, check_used, composed, no_column
 from ._glm import Source, for_sites, usable
 from ._habits import found, tables_in
 from ._terminal import as_option, say, say_lines, warn, width
@@ -94,13 +93,9 @@ def _plan(
             f"{table.file}: no rows; the file must have a line for each patient or case"
         )
     by, site = (None if name is None else composed(name) for name in (wanted.by, wanted.site))
-    for option, name in (("by", by), ("site", site)):
+    for option, name in (("by", by), ("group", site)):
         if name is not None and name not in table.frame.columns:
-            names = listed(list(table.frame.columns))
-            raise DataError(
-                f"<{option}>: there is no column {name!r}; there are {names}",
-                settings={option: None},
-            )
+            raise no_column(table, name, f" for --{option}")
     columns, left = [composed(term) for term in wanted.columns], ()
     median = [composed(name) for name in wanted.median]
     if not columns:

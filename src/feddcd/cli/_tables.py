@@ -76,7 +76,7 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
     if group is None:
         raise SpecError("--group is missing; give the column that names the site of each row")
     if group not in table.frame.columns:
-        raise no_column(table.file, group, list(table.frame.columns))
+        raise no_column(table, group)
     sites, labels = {}, {}
     for label, rows in table.frame.groupby(group, sort=True):
         name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in str(label))

@@ -29,7 +29,7 @@ OPTIONS = {
 READING = {  # how a file with a table is written, where that is not to be sniffed
     "sep": "The separator of the fields of a .csv file, such as ';'. Default: feddcd finds it.",
     "decimal": "The decimal sign in the file: '.' or ','. Default: feddcd finds it.",
-    "encoding": "The encoding of the text, for example latin-1. Default: feddcd finds it.",
+    "encoding": "The encoding of the text, such as cp1250. Default: feddcd finds it.",
     "na": "Read this word as a missing value, too. Repeat --na for more words.",
     "sheet": "The name of the sheet to read from an .xlsx file.",
 }

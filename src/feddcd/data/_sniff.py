@@ -22,6 +22,11 @@ MARKS = (  # the longer ones first
 )
 SEPARATORS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 HINT = re.compile(r"sep=(.)\r?\n?", re.IGNORECASE)  # a first line that Excel understands
+WESTERN, CENTRAL = "Windows-1252", "cp1250"
+WRONG_LETTERS = (
+    f'if letters look wrong, give {{}} (Central Europe); at a site, write encoding = "{CENTRAL}" '
+    "into site.toml"
+)
 LOOK, START = 200, 1 << 16  # records, and letters, that are looked at
 
 
@@ -40,7 +45,7 @@ def decode(file: str, data: bytes, encoding: str | None) -> Decoded:
     except UnicodeDecodeError as error:
         if encoding is not None or name != "UTF-8" or b"\0" in data or _other_lines_are(data):
             raise _undecodable(file, data, error, name) from None
-        text, name = _western(file, data), "Windows-1252"
+        text, name = _western(file, data), WESTERN
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
         told = "the file contains a zero byte, so it is not a text file"

@@ -18,27 +18,13 @@ from . import _cells as cells
 from ._cells import Notation
 from ._cells import is_number as is_number
 from ._excel import read_cells
-from ._sniff import SEPARATORS, decode, records, separator
+from ._foreign import FOREIGN
+from ._sniff import CENTRAL, SEPARATORS, WESTERN, WRONG_LETTERS, decode, records, separator
 from .files import check_file, whole_text
 
 DELIMITERS = {".csv": ",", ".tsv": "\t"}
 PACKED = (".gz", ".bz2", ".xz")
 OTHERS = (".parquet", ".xlsx")
-_IN_R = "convert it in R with write.csv({}, 'table.csv', row.names = FALSE)"
-FOREIGN = {  # what people have, and how it becomes a table
-    ".xls": "save it as .xlsx or .csv",
-    ".xlsm": "save it as .xlsx or .csv",
-    ".ods": "save it as .csv or .xlsx",
-    ".sav": _IN_R.format("haven::read_sav(FILE)"),
-    ".dta": _IN_R.format("haven::read_dta(FILE)"),
-    ".sas7bdat": _IN_R.format("haven::read_sas(FILE)"),
-    ".rds": _IN_R.format("readRDS(FILE)"),
-    ".rda": f"{_IN_R.format('NAME')}, after load(FILE)",
-    ".rdata": f"{_IN_R.format('NAME')}, after load(FILE)",
-    ".feather": _IN_R.format("arrow::read_feather(FILE)"),
-    ".json": "save it as .csv or .parquet",
-    ".zip": "unpack it first, or compress the .csv with gzip",
-}
 
 
 class Reading(NamedTuple):
@@ -74,6 +60,7 @@ class Frame(NamedTuple):
     notes: tuple[str, ...] = ()  # what was sniffed
     doubts: Mapping[str, DataError] = {}  # by column: why it should not be used as it is
     remarks: Mapping[str, str] = {}  # by column: what somebody who uses it should know
+    western: bool = False  # the encoding was guessed, and another one has other letters
 
 
 def is_table(path: str | os.PathLike[str]) -> bool:
@@ -133,16 +120,21 @@ def check_used(table: Frame, names: Iterable[str]) -> None:
             raise table.doubts[name].placed(table.file, table.place)
 
 
-def no_column(file: str, name: str, names: Sequence[str], what: str = "") -> DataError:
+def no_column(table: Frame, name: str, what: str = "") -> DataError:
     """The error for a column that is not there, with the nearest that is."""
+    names = list(map(str, table.frame.columns))
     hint = meant(name, names, most=3)
     if all(is_number(column) for column in names):
         hint = "the first line must contain the names of the columns; "
-    one = len(names) == 1 and any(mark in names[0] for mark in ";|\t, ")
-    parted = "; if these are several columns, give the character between them with <sep>" * one
-    told = f"there is no column {name!r}{what}; {hint}columns: {listed(names)}{parted}"
+    more = ""
+    if len(names) == 1 and any(mark in names[0] for mark in ";|\t, "):
+        more = "; if these are several columns, give the character between them with <sep>"
+    if table.western and not all(map(str.isascii, names)):
+        more += f"; {WRONG_LETTERS.format('<encoding>')}"
+    told = f"there is no column {name!r}{what}; {hint}columns: {listed(names)}{more}"
     public = f"the site's data have no column {name!r}"
-    return DataError(told, file=file, settings={"sep": None}, public=public)
+    settings = {"sep": None, "encoding": CENTRAL}
+    return DataError(told, file=table.file, settings=settings, public=public)
 
 
 def _parquet(path: Path, wanted: _Wanted) -> Frame:
@@ -182,7 +174,12 @@ def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
     said = [encoding] if encoding != "UTF-8" else []
     said += [f"fields between {SEPARATORS.get(sep, repr(sep))}"] if sep != usual else []
-    return _frame(file, columns, how, wanted, lambda row: f"on line {lines[row]}", said, sep)
+    place, western = lambda row: f"on line {lines[row]}", encoding == WESTERN and not how.encoding
+    made = _frame(file, columns, how, wanted, place, said, sep)
+    if not western:
+        return made
+    more = WRONG_LETTERS.format(f"--encoding {CENTRAL}")
+    return made._replace(notes=("; ".join([*made.notes, more]),), western=True)
 
 
 def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:

@@ -122,8 +122,8 @@ def site_of(
             f"{file}: the column {group!r} is the label, so it cannot also be the group"
         )
     if group is not None and group not in names:
-        raise no_column(file, group, names, " for the group")
-    _check_label(file, label, names)
+        raise no_column(table, group, " for the group")
+    _check_label(table, label)
     features = tuple(name for name in names if name not in (label, group))
     if not features or not len(frame):
         lacking = "rows" if features else f"column beside {label!r}"
@@ -141,14 +141,15 @@ def site_of(
     return SiteData(X, _labels(table, str(label)), features, file)
 
 
-def _check_label(file: str, label: str | None, names: list[str]) -> None:
+def _check_label(table: Frame, label: str | None) -> None:
+    names = list(table.frame.columns)
     if label in names:
         return
     if label is None:
-        told = f"{file}: give <label>, the column to predict; the columns are {listed(names)}"
+        told = f"{table.file}: give <label>, the column to predict; the columns are {listed(names)}"
         public = "the site's settings do not name the column to predict"
         raise DataError(told, public=public, settings={"label": ...})
-    raise no_column(file, label, names)
+    raise no_column(table, label)
 
 
 def _feature(table: Frame, name: str, *, named: bool) -> np.ndarray:
