@@ -256,6 +256,56 @@ def test_separation_by_a_dummy_is_named():
     assert FederatedGLM(l2={"x1": 0.1}).fit(X, y, groups=site).converged_
 
 
+INDICATORS = {  # by family: an outcome that the second column alone predicts in part
+    "binomial": lambda x, noise: np.where(x == 1, 1.0, noise),
+    "poisson": lambda x, noise: np.where(x == 1, 0.0, 3 * noise + 1),
+    "multinomial": lambda x, noise: np.where(x == 1, 2 * noise, 1 + noise),
+}
+
+
+@pytest.mark.parametrize("answers", ["each", "sum"])
+@pytest.mark.parametrize("family", INDICATORS)
+def test_separation_blames_no_innocent_column(family, answers):
+    X, noise, site = rows()
+    X[:, 1] = np.arange(240) % 3 == 0
+    y = INDICATORS[family](X[:, 1], noise)
+    what = "counts of 0" if family == "poisson" else "outcomes"
+    told = rf"separation: x1 predicts some {what} perfectly, .* leave out this column"
+    with pytest.raises(ValueError, match=told):
+        FederatedGLM(family, answers=answers).fit(X, y, groups=site % 3)
+    FederatedGLM(family).fit(X[:, [0, 2]], y, groups=site)
+
+
+def test_two_columns_that_separate_are_both_named():
+    X, y, site = rows()
+    X[:, 0], X[:, 1] = np.arange(240) % 5 == 0, np.arange(240) % 7 == 0
+    y = np.where(X[:, 0] == 1, 1.0, np.where(X[:, 1] == 1, 0.0, y))
+    X[::35, 1] = 0
+    told = "separation: each of the columns x. and x. predicts some outcomes .* leave out these"
+    with pytest.raises(ValueError, match=told):
+        FederatedGLM().fit(X, y, groups=site)
+
+
+def test_separation_by_columns_together_does_not_say_by_which():
+    X, _, site = rows()
+    y = (X[:, 0] + X[:, 2] > 0).astype(float)
+    told = (
+        "separation: one or more of the columns x., x.(, x1)? predict some outcomes perfectly, "
+        ".*; leave out the columns that do so, merge levels, or give"
+    )
+    with pytest.raises(ValueError, match=told):
+        FederatedGLM().fit(X, y, groups=site)
+
+
+def test_a_column_with_an_empty_cell_and_a_penalty_is_not_blamed():
+    X, y, site = rows()
+    X[:, 1] = (np.arange(240) < 30) * 1.0
+    y[:30] = 1
+    X[:, 2] = np.where(y == 1, 1.0, -1.0) * (1 + X[:, 2] ** 2)
+    with pytest.raises(ValueError, match="separation: x2 predicts"):
+        FederatedGLM(l2={"x1": 0.1}).fit(X, y, groups=site)
+
+
 def test_separation_by_a_threshold_is_named():
     X, y, site = rows()
     y = (X[:, 2] > 0).astype(float)

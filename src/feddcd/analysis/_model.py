@@ -5,12 +5,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._errors import Above, DataError, SpecError
+from .._errors import DataError, SpecError
 from .._text import plural
 from ..formula import INTERCEPT
 from ..sums import ring
 from ._sums import Moments
-from .families import COUNTS, THETA, Family
+from .families import Family
 from .plan import ModelSettings, is_real
 from .protocol import ALL, Agreement
 
@@ -191,38 +191,3 @@ def check_sums(model: Model, sums: Moments) -> None:
     if not finite.all():
         names = [name for name, fits in zip(model.names, finite, strict=True) if not fits]
         raise not_finite(f"the sum of squares of {', '.join(names[:8])} is not finite")
-
-
-def separation(
-    direction: np.ndarray, names: Sequence[str], family: str, effects: int = 0
-) -> DataError:
-    """The error for a likelihood that keeps rising along a direction (d by k, scaled). A penalty
-    is no remedy for site effects, as it leaves them free."""
-    size = np.abs(direction).max(1)
-    if len(size) > 1:  # a constant tells no outcomes apart
-        size = np.where([name == INTERCEPT for name in names], 0.0, size)
-    heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
-    if not heavy:
-        return not_finite("rounding errors are larger than each step")
-    if names[heavy[0]] == THETA:
-        told = (
-            "the counts do not vary more than in a poisson model, so theta has no finite estimate"
-        )
-        raise DataError(f"{told}; give <family>", settings={"family": "poisson"})
-    what = "counts of 0" if family in COUNTS else "outcomes"
-    penalty = "give <firth> or <l2>" if family == "binomial" else "give <l2>"
-    one = len(heavy) == 1
-    remedy, settings = (
-        f"leave out {'this column' if one else 'these columns'}, merge levels, or {penalty}",
-        {"firth": True, "l2": Above(0)},
-    )
-    if any(j >= len(names) - effects for j in heavy):
-        these = "this site, merge it" if one else "these sites, merge them"
-        remedy = f"leave out {these} with other sites, or give <site_effects>"
-        settings = {"site_effects": "none"}
-    return DataError(
-        f"separation: {', '.join(names[j] for j in heavy[:8])} "
-        f"predict{'s' if len(heavy) == 1 else ''} some {what} perfectly, so there is no finite "
-        f"estimate; {remedy}",
-        settings=settings,
-    )

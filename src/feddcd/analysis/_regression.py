@@ -22,8 +22,8 @@ from ._coefficients import (
 from ._cost import Choice, LineCost, Log, Talk, choose
 from ._influence import leave_one_out
 from ._measures import measures
-from ._model import Model, model_for, not_finite, separation, summed_model
-from ._newton import Estimate, Separated, newton
+from ._model import Model, model_for, not_finite, summed_model
+from ._newton import Estimate, newton
 from ._offsets import check_offset
 from ._outcome import Outcome
 from ._own import own_block
@@ -33,6 +33,7 @@ from ._predictor import Predictor
 from ._result import SETTINGS, TableResult
 from ._robust import LEVERAGE, check, factor_of, given, meat_of, sandwich, settle
 from ._same import difference
+from ._separation import explained
 from ._sites import own_table, site_counts
 from ._sums import KINDS, Moments, PointQuestion, answer, parts, read_answer
 from ._whole import counted
@@ -155,14 +156,13 @@ class RegressionTable:
                 start = train(pilot, int(choice.predictions.exchanges["pointsaga"]), log)
             hold = choice.method == "newton" or not model.loss.canonical or model.loss.firth
             log.reserve = int(plan.covariance != "model")
-            # the other numbers of the table are those of the last point that was asked: a table to
-            # all digits needs them at the solution
+            # other numbers are those of the last point asked: to all digits, it is the solution
             leap = plan.covariance == "model" and plan.tol >= ROUGH
-            estimate = yield from newton(pilot, judge, plan.tol, log, start, hold, leap)
+            found = newton(pilot, judge, plan.tol, log, start, hold, leap)
+            estimate = yield from explained(pilot, found)
             if plan.covariance != "model":
-                estimate = yield from settle(pilot, estimate, judge, plan.tol, log, hold)
-        except Separated as lost:
-            raise separation(lost.direction, model.names, model.family, model.effects) from None
+                found = settle(pilot, estimate, judge, plan.tol, log, hold)
+                estimate = yield from explained(pilot, found)
         except DataError as error:
             if (again := _left_out.without(cohort, error)) is None:
                 raise
