@@ -370,6 +370,68 @@ def test_no_sentence_on_a_column_that_stands_in_two_terms():
     assert len(_words.effects(fit.result_)) == 3
 
 
+def of_two_terms():
+    rng = np.random.default_rng(2)
+    return rows_of().assign(bmi=rng.normal(26, 9, 300), smoke=rng.integers(0, 2, 300))
+
+
+CURVE = (
+    "There is no line for {}: several of these coefficients belong to the same column and change "
+    "together (a power, a polynomial or a spline), so no single one is an effect."
+)
+CROSS = (
+    "There is no line for {}: the effect of a column in an interaction depends on the other "
+    "columns of the interaction."
+)
+DRAWN = (
+    "If a column is in an interaction, its own line is its effect where the other columns of the "
+    "interaction are 0 or have their reference level ({})."
+)
+CODED = "There is no line for {}: the coefficients do not compare a level with a reference level."
+SPLINE = "bs(age, knots=c(50), Boundary.knots=c(0, 99), degree=1)"
+SHARED = {  # by formula: sentences of the list and of the figure, and the lines of both
+    "y ~ age + I(age^2) + bmi": (
+        [CURVE.format("age and I(age^2)")] * 2, ["bmi"], ["bmi, per 10"]),
+    "y ~ poly(age, 2, raw = TRUE) + bmi": (
+        [CURVE.format("poly(age, 2, raw=TRUE)")] * 2, ["bmi"], ["bmi, per 10"]),
+    f"y ~ {SPLINE}*smoke + bmi": (
+        [CURVE.format(f"{SPLINE} and {SPLINE}:smoke")] * 2
+        + [CROSS.format("smoke"), DRAWN.format("smoke")],
+        ["bmi"], ["smoke = 1 (against 0)", "bmi, per 10"]),
+    "y ~ bmi*smoke + age": (
+        [CROSS.format("bmi, smoke and bmi:smoke"), DRAWN.format("bmi, smoke and bmi:smoke")],
+        ["age"], ["bmi", "smoke = 1 (against 0)", "age, per 10", "bmi × smoke"]),
+    "y ~ C(arm, Sum) + smoke": (
+        [CODED.format("C(arm, Sum)")], ["smoke"],
+        ["arm = a (against the mean of the levels)", "smoke = 1 (against 0)"]),
+    "y ~ age + log(bmi + 50) + arm": ([], ["age", "log", "arm"],
+        ["age, per 10", "log(bmi + 50)", "arm = b (against a)"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("formula", SHARED)
+def test_terms_without_an_effect_of_their_own_are_named(tmp_path, formula):
+    """Nobody has one more year of age, and the same square of it."""
+    fit = FederatedGLM("gaussian", formula).fit(of_two_terms(), groups="site").result_
+    found, (said, listed, drawn) = page(tmp_path, fit), SHARED[formula]
+    for sentence in said:
+        assert sentence in found.text
+    assert found.text.count("There is no line for") == sum("There is no" in s for s in said)
+    sentences = _words.effects(fit)
+    assert len(sentences) == len(listed)
+    assert all(any(name in line for line in sentences) for name in listed)
+    rows = [row[0] for row in found.table("Effects")[1:]]
+    assert [name for name in rows if name] == drawn
+
+
+def test_a_column_of_0_and_1_is_compared(tmp_path):
+    fit = FederatedGLM("gaussian", "y ~ smoke").fit(of_two_terms(), groups="site").result_
+    b = fit.table.loc["smoke", "coef"]
+    (line,) = _words.effects(fit)
+    assert line.startswith("smoke = 1, against 0, is associated with a mean of y that is")
+    assert f"{_text.number(abs(b), 3)} {'higher' if b > 0 else 'lower'}" in line
+
+
 def test_a_column_that_explains_may_be_called_y():
     rows = rows_of().rename(columns={"y": "out", "dose": "y"})
     fit = FederatedGLM("gaussian", "out ~ y + age").fit(rows, groups="site")

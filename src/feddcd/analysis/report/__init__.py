@@ -16,6 +16,7 @@ from .._robust import named
 from ..families import CLASSED
 from ..protocol import APART
 from . import _words as words
+from ._alone import not_listed
 from ._course import course, error_of
 from ._effects import forest
 from ._journal import cells, journal_table
@@ -111,6 +112,7 @@ def _summary(fit: TableResult, title: str) -> str:
         words.lead(fit),
         f'<p class="proof{"" if fit.converged else " open"}">{proof}</p>',
         page.lines([page.paragraph(lead), page.bullets(effects)]) if effects else "",
+        *(page.paragraph(line, "note") for line in not_listed(fit)),
         *(page.paragraph(line, "note") for line in words.cautions(fit)),
     )
 

@@ -10,7 +10,8 @@ from ..._text import count, number, probability, ratio
 from ...report import charts
 from ...report.tables import Drawn, table
 from .._result import Coefficient, TableResult
-from ._names import unit_of
+from ._alone import entangled, is_in, not_drawn
+from ._names import Unit, unit_of
 from ._words import interval as interval_words
 from ._words import strongest
 
@@ -36,13 +37,15 @@ class Forest(NamedTuple):
 
 
 def forest(fit: TableResult) -> Forest | None:
-    chosen = strongest(fit)
+    terms, more = entangled(fit), not_drawn(fit)
+    found = chosen = [c for c in strongest(fit) if not is_in(fit, c, terms.curves)]
     if not chosen:
-        return None
+        return Forest("", " ".join(more)) if more else None
     if len(chosen) <= MOST:  # all of them, in the order of the table
         order = {c: i for i, c in enumerate(fit.coefficients)}
         chosen = sorted(chosen, key=lambda c: order[c])
-    effects = [_effect(fit, c) for c in chosen[:MOST]]
+    scaled = lambda c: not is_in(fit, c, terms.crossed)
+    effects = [_effect(fit, c, unit_of(fit, c, scaled(c))) for c in chosen[:MOST]]
     width = np.array([e.high - e.low for e in effects])
     unlike = bool(width.max() > UNLIKE * width.min())
     scales = width if unlike else np.ones(len(width))
@@ -59,11 +62,11 @@ def forest(fit: TableResult) -> Forest | None:
     level = interval_words(fit)
     head = ("effect of", "", f"{name} ({level})", "p")
     drawn = table(f"Effects: {name} with {level}", head, ("", rows), style="forest")
-    return Forest(drawn, _reading(fit, len(strongest(fit)), unlike, outside))
+    return Forest(drawn, " ".join([_reading(fit, len(found), unlike, outside), *more]))
 
 
-def _effect(fit: TableResult, c: Coefficient) -> Effect:
-    row, unit = fit.original_table.loc[c.label], unit_of(fit, c)
+def _effect(fit: TableResult, c: Coefficient, unit: Unit) -> Effect:
+    row = fit.original_table.loc[c.label]
     b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
     return Effect(unit.label, b, low, high, float(row["p"]), _of_sites(fit, c, unit.size))
 

@@ -2,10 +2,10 @@
 them an effect is shown: a round number near their standard deviation."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ...formula import Part, read_formula
+from ...formula import Part
 from .._result import Coefficient, TableResult
 
 NEAR_ONE = (0.2, 2.5)  # standard deviations for which one unit serves well
@@ -19,7 +19,8 @@ class Unit(NamedTuple):
     size: float
 
 
-def unit_of(fit: TableResult, c: Coefficient) -> Unit:
+def unit_of(fit: TableResult, c: Coefficient, scaled: bool = True) -> Unit:
+    """`scaled`: for a round number of units, where one unit is a small change."""
     parts, told = _parts(fit, c), coefficient_name(fit, c)
     if len(parts) > 1:
         return Unit(told, f"One more unit of the product {_product(fit, parts)}", 1.0)
@@ -27,7 +28,9 @@ def unit_of(fit: TableResult, c: Coefficient) -> Unit:
         return Unit(told, _clause(_part(fit, parts[0]), _against(fit, parts[0])), 1.0)
     column = c.column.strip("`")
     size, unit = _step(fit, c.column), str(_entry(fit, column).get("unit", ""))
-    name = name_of(fit, column)
+    size, name = size if scaled else 1.0, name_of(fit, column)
+    if not unit and _is_zero_one(fit, c.column):
+        return Unit(f"{told} = 1 (against 0)", f"{name} = 1, against 0,", 1.0)
     if size == 1.0 and not unit:
         return Unit(told, f"One more unit of {name}", 1.0)
     amount = f"{size:g} {unit}".strip()
@@ -43,24 +46,6 @@ def coefficient_name(fit: TableResult, c: Coefficient) -> str:
         against = _against(fit, parts[0])
         return f"{own}{_part(fit, parts[0])}{f' ({against})' if against else ''}"
     return own + name_of(fit, c.column.strip("`"))
-
-
-def term_columns(fit: TableResult) -> dict[str, set[str]]:
-    """By term of the formula: the columns of the table in it."""
-    named = lambda term: read_formula(f"`(an outcome)` ~ {term}").right_columns
-    return {term: set(named(term)) for term in fit.terms}
-
-
-def stands_alone(fit: TableResult, c: Coefficient, columns: Mapping[str, set[str]]) -> bool:
-    """Whether its column of the table is in no other term, as an interaction or a power, and the
-    effect is of the column itself, not of a part of a spline."""
-    made = fit.made_of(c.column)
-    if made is None:
-        return True
-    if len(made.parts) != 1 or made.parts[0].coding not in ("number", "treatment"):
-        return False
-    own = columns.get(made.term, set())
-    return sum(not own.isdisjoint(others) for others in columns.values()) == 1
 
 
 def name_of(fit: TableResult, column: str) -> str:
@@ -98,6 +83,11 @@ def _against(fit: TableResult, part: Part) -> str:
 
 def _clause(told: str, against: str) -> str:
     return f"{told}, {against}," if against else told
+
+
+def _is_zero_one(fit: TableResult, column: str) -> bool:
+    known = {} if fit.spread is None else fit.spread.to_dict()
+    return math.isnan(known.get(column, 0.0))
 
 
 def _step(fit: TableResult, column: str) -> float:

@@ -87,15 +87,15 @@ def calibration(fit: TableResult) -> str:
     if table is None:
         return ""
     x, y, half = table["predicted"], table["observed"], table["half"]
-    ends = _inside(y - half, y + half, fit)
-    low, high = _ends(np.concatenate([x, y, *ends]))
+    least, most = _inside(y - half, y + half, fit)
+    low, high = _ends(np.concatenate([x, least, most]))
     hover = [
         f"{count(w, 'row')}: predicted {number(a)}, observed {number(b)}"
         for w, a, b in zip(table["weight"], x, y, strict=True)
     ]
     marks = [
         charts.line([low, high], [low, high], "soft dotted"),
-        charts.whiskers(x, *ends),
+        charts.whiskers(x, least, most),
         charts.dots(x, y, hover),
     ]
     what = "share of events" if fit.family == "binomial" else "mean"
@@ -194,10 +194,12 @@ def _spread_out(fit: TableResult) -> str:
     return ", with the over-dispersion of the outcomes" if fit.overdispersed else ""
 
 
-def _inside(low: np.ndarray, high: np.ndarray, fit: TableResult) -> list[np.ndarray]:
+def _inside(low: np.ndarray, high: np.ndarray, fit: TableResult) -> tuple[np.ndarray, np.ndarray]:
     """Ends of intervals where a mean can be: a share is between 0 and 1, a count is not below 0."""
-    least = -np.inf if fit.family == "gaussian" else 0.0
-    return [np.clip(v, least, 1.0 if fit.family == "binomial" else np.inf) for v in (low, high)]
+    if fit.family == "gaussian":
+        return low, high
+    most = 1.0 if fit.family == "binomial" else np.inf
+    return np.maximum(low, 0.0), np.minimum(high, most)
 
 
 def _ends(values: np.ndarray) -> list[float]:

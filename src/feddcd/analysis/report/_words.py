@@ -15,7 +15,8 @@ from .._robust import notes as robust_notes
 from .._summary import contrast_notes, over_dispersion, without_rows
 from .._whole import uncounted
 from ..families import COUNTS
-from ._names import level_name, name_of, stands_alone, term_columns, unit_of
+from ._alone import entangled, is_in
+from ._names import level_name, name_of, unit_of
 
 KINDS = {
     "gaussian": "linear regression",
@@ -108,8 +109,8 @@ def is_effect(fit: TableResult, c: Coefficient) -> bool:
 
 def effects(fit: TableResult) -> list[str]:
     """Of columns that stand in one term alone: the others have no effect of their own."""
-    columns = term_columns(fit)
-    alone = (c for c in strongest(fit) if stands_alone(fit, c, columns))
+    others = entangled(fit)
+    alone = (c for c in strongest(fit) if not is_in(fit, c, *others))
     return [effect(fit, c) for c in islice(alone, STRONGEST)]
 
 

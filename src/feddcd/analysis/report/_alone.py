@@ -1,0 +1,110 @@
+"""Which coefficients are the effect of a column, and what is said of the others.
+
+A coefficient is an effect if its column can change while all other columns of the design stay as
+they are. A column in several terms (a power, a spline, an interaction) has no such coefficient.
+"""
+
+from typing import NamedTuple
+
+from ..._text import count, sentence_list
+from ...formula import DesignColumn, read_formula
+from .._result import Coefficient, TableResult
+from ._names import name_of
+
+MOST = 8  # terms in a sentence
+
+
+class Entangled(NamedTuple):
+    """Terms of the formula whose coefficients are no effects, by what they are."""
+
+    curves: tuple[str, ...] = ()  # several factors of one column: powers, splines
+    crossed: tuple[str, ...] = ()  # interactions, and their columns alone
+    contrasts: tuple[str, ...] = ()  # of categories, but not with a reference level
+
+
+def entangled(fit: TableResult) -> Entangled:
+    made = [found for c in fit.columns if (found := fit.made_of(c)) is not None]
+    terms = {term: [m for m in made if m.term == term] for term in fit.terms}
+    columns = {name: _columns(own) for name, own in terms.items()}
+    bent = _bent(made)
+    curves = [name for name in terms if columns[name] & bent]
+    rest = [name for name in terms if name not in curves]
+    shared = lambda name: any(columns[name] & columns[other] for other in terms if other != name)
+    crossed = [name for name in rest if len(terms[name][0].parts) > 1 or shared(name)]
+    compared = lambda name: terms[name][0].parts[0].coding in ("number", "treatment")
+    contrasts = [name for name in rest if name not in crossed and not compared(name)]
+    return Entangled(tuple(curves), tuple(crossed), tuple(contrasts))
+
+
+def is_in(fit: TableResult, c: Coefficient, *groups: tuple[str, ...]) -> bool:
+    made = fit.made_of(c.column)
+    return made is not None and any(made.term in terms for terms in groups)
+
+
+def not_listed(fit: TableResult) -> list[str]:
+    """Why a list of effects has no line for some terms."""
+    terms = entangled(fit)
+    lines = _of_curves(fit, terms)
+    if terms.crossed:
+        lines.append(
+            f"{_no_line(fit, terms.crossed)}: the effect of a column in an interaction depends on "
+            "the other columns of the interaction."
+        )
+    if terms.contrasts:
+        lines.append(
+            f"{_no_line(fit, terms.contrasts)}: the coefficients do not compare a level with a "
+            "reference level."
+        )
+    return lines
+
+
+def not_drawn(fit: TableResult) -> list[str]:
+    """Likewise of the figure, which has interactions."""
+    terms = entangled(fit)
+    lines = _of_curves(fit, terms)
+    if terms.crossed:
+        lines.append(
+            "If a column is in an interaction, its own line is its effect where the other columns "
+            "of the interaction are 0 or have their reference level "
+            f"({_listed(fit, terms.crossed)})."
+        )
+    return lines
+
+
+def _of_curves(fit: TableResult, terms: Entangled) -> list[str]:
+    if not terms.curves:
+        return []
+    return [
+        f"{_no_line(fit, terms.curves)}: several of these coefficients belong to the same column "
+        "and change together (a power, a polynomial or a spline), so no single one is an effect. "
+        "The regression table has all coefficients."
+    ]
+
+
+def _no_line(fit: TableResult, terms: tuple[str, ...]) -> str:
+    return f"There is no line for {_listed(fit, terms)}"
+
+
+def _listed(fit: TableResult, terms: tuple[str, ...]) -> str:
+    names = [name_of(fit, term.strip("`")) for term in terms]
+    more = [count(len(names) - MOST, "other term")] if len(names) > MOST else []
+    return sentence_list([*names[:MOST], *more])
+
+
+def _bent(made: list[DesignColumn]) -> set[str]:
+    """Columns of the table of which the design has more than one function."""
+    factors = {part.text: part.coding for each in made for part in each.parts}
+    of = {text: _named(text) for text in factors}
+    every = {name for columns in of.values() for name in columns}
+    several = {name for name in every if sum(name in columns for columns in of.values()) > 1}
+    curved = [of[text] for text, coding in factors.items() if coding == "basis"]
+    return several.union(*curved)
+
+
+def _columns(own: list[DesignColumn]) -> set[str]:
+    return {name for each in own for part in each.parts for name in _named(part.text)}
+
+
+def _named(text: str) -> set[str]:
+    """The columns of the table in a factor."""
+    return set(read_formula(f"`(an outcome)` ~ {text}").right_columns)
