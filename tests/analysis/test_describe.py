@@ -616,12 +616,19 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
     head = (tmp_path / "by" / "table1.csv").read_text("utf-8").splitlines()[0]
     assert head == "column,statistic,all,site: east,site: north,site: south"
     done = cli("describe", "p.csv", "--by", "site", "--group", "site", "--out", "both")
+    assert "--by site and --group site name the same column." in str(done.exception)
     assert "give only --by site. If" in str(done.exception)
+    done = cli("describe", "p.csv", "--median", "age", "--group", "site", "--out", "bare")
+    told = "The table by site has no line for age: this column has only quantiles, and the sites"
+    assert told in " ".join(done.output.split())
+    done = cli("describe", "p.csv", "--median", "age", "--by", "site", "--out", "one")
+    assert "has no line" not in done.output
     with pytest.raises(SpecError, match=r"give only by='site'\. If"):
         feddcd.describe(patients(), by="site", site="site")
     told = " ".join(cli("describe", "--help").output.replace("│", " ").split())
     assert (
-        "If Table 1 itself has to have one column for each site, give this column to --by" in told
+        "If Table 1 itself has to have one column for each site, give this column to --by in place "
+        "of --group." in told
     )
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from .._text import NONE, plural, printable
+from .._text import NONE, plural, printable, sentence_list
 from ..data.capping import notes as cap_notes
 from ._description import DescribeResult, LevelSummary, NumberSummary
 
@@ -39,6 +39,12 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         found.append(
             f"{ABOUT}means that {of} is the middle of a range with at least {plan.least} rows."
         )
+    if (bare := _without_line(result)) and not paper:
+        has = "this column has" if len(bare) == 1 else "these columns have"
+        found.append(
+            f"The table by site has no line for {sentence_list(bare)}: {has} only quantiles, and "
+            "the sites do not send quantiles of their own rows."
+        )
     if result.table.levels:
         found.append("Percentages are of the rows without a missing value.")
     found += [printable(x.named() if paper else x.told()) for x in result.left_out]
@@ -59,6 +65,13 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         )
         found.append(_changes(result))
     return found
+
+
+def _without_line(result: DescribeResult) -> list[str]:
+    """Columns with nothing but quantiles, which no site tells of its own rows."""
+    each = [] if result.sites is None else result.sites.numbers
+    median = [x for x in each if x.name in result.plan.median]
+    return [printable(x.name) for x in median if not np.any(x.missing != 0)]
 
 
 def _changes(result: DescribeResult) -> str:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tomli_w
 
@@ -59,7 +59,7 @@ def describe_command(
         check_used(table, plan.used)
         table = only_complete(table, source.complete)
     except FeddcdError as error:
-        raise error.placed(spell=as_option) from None
+        raise error.placed(spell=_as_option) from None
     doubts = _doubts(table, left) if book is None else ()
     for note in (*table.notes, *doubts):
         warn(note)
@@ -67,7 +67,7 @@ def describe_command(
         result = describe_plan(table.frame, plan, site, left)
     except FeddcdError as error:
         where = error.file if error.row is None else table.file
-        raise error.placed(where, table.place, as_option) from None
+        raise error.placed(where, table.place, _as_option) from None
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(prefix=".", dir=folder) as new, with_origin(data=str(source.file)):
         job = Path(new, "job.toml")
@@ -83,6 +83,10 @@ def describe_command(
         say(str(path))
     if told := for_sites(source, plan):
         warn(told)
+
+
+def _as_option(setting: str, value: Any) -> str:
+    return as_option("group" if setting == "site" else setting, value)
 
 
 def _plan(

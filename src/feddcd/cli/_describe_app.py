@@ -58,7 +58,7 @@ def describe(
             help=(
                 "The column with the name of the site of each row: a second table has the numbers "
                 "of each site. If Table 1 itself has to have one column for each site, give this "
-                "column to --by, too. Default: all rows are one site."
+                "column to --by in place of --group. Default: all rows are one site."
             ),
             metavar="COLUMN",
             show_default=False,

@@ -66,7 +66,8 @@ def not_drawn(fit: TableResult) -> list[str]:
         lines.append(
             "If a column is in an interaction, its own line is its effect where the other columns "
             "of the interaction are 0 or have their reference level "
-            f"({_listed(fit, terms.crossed)})."
+            f"({_listed(fit, terms.crossed)}). The line with × shows how this effect changes if "
+            "the other column is one unit higher, or has this level."
         )
     return lines
 
