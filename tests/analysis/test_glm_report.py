@@ -12,7 +12,7 @@ import pytest
 
 from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
-from feddcd.analysis.report import _quality, _words
+from feddcd.analysis.report import _alone, _quality, _words
 from feddcd.analysis.report._names import unit_of
 from feddcd.report import charts
 from glm_stand_ins import Lazy, history, several, stand_in
@@ -422,6 +422,19 @@ def test_terms_without_an_effect_of_their_own_are_named(tmp_path, formula):
     assert all(any(name in line for line in sentences) for name in listed)
     rows = [row[0] for row in found.table("Effects")[1:]]
     assert [name for name in rows if name] == drawn
+
+
+def test_terms_are_named_whatever_their_columns_are_called():
+    rows = of_two_terms().rename(columns={"age": "age (years)", "arm": "a b", "smoke": "1"})
+    formula = "y ~ `age (years)` + I(`age (years)`^2) + `a b` * `1` + bmi"
+    fit = FederatedGLM("gaussian", formula).fit(rows, groups="site").result_
+    assert _alone.entangled(fit)[:2] == (
+        ("`age (years)`", "I(`age (years)`^2)"),
+        ("`a b`", "`1`", "`a b`:`1`"),
+    )
+    (line,) = _words.effects(fit)
+    assert "bmi" in line
+    assert "There is no line for a b, 1 and `a b`:`1`: the effect" in _alone.not_listed(fit)[1]
 
 
 def test_a_column_of_0_and_1_is_compared(tmp_path):

@@ -7,7 +7,7 @@ they are. A column in several terms (a power, a spline, an interaction) has no s
 from typing import NamedTuple
 
 from ..._text import count, sentence_list
-from ...formula import DesignColumn, read_formula
+from ...formula import read_formula
 from .._result import Coefficient, TableResult
 from ._names import name_of
 
@@ -25,8 +25,12 @@ class Entangled(NamedTuple):
 def entangled(fit: TableResult) -> Entangled:
     made = [found for c in fit.columns if (found := fit.made_of(c)) is not None]
     terms = {term: [m for m in made if m.term == term] for term in fit.terms}
-    columns = {name: _columns(own) for name, own in terms.items()}
-    bent = _bent(made)
+    of = {part.text: _columns(fit, part.text) for each in made for part in each.parts}
+    parts = {name: {p.text for each in own for p in each.parts} for name, own in terms.items()}
+    columns = {name: set[str]().union(*(of[text] for text in parts[name])) for name in terms}
+    curved = [of[p.text] for each in made for p in each.parts if p.coding == "basis"]
+    every = [name for names in of.values() for name in names]  # once for each of its factors
+    bent = {name for name in every if every.count(name) > 1}.union(*curved)
     curves = [name for name in terms if columns[name] & bent]
     rest = [name for name in terms if name not in curves]
     shared = lambda name: any(columns[name] & columns[other] for other in terms if other != name)
@@ -87,25 +91,13 @@ def _no_line(fit: TableResult, terms: tuple[str, ...]) -> str:
 
 
 def _listed(fit: TableResult, terms: tuple[str, ...]) -> str:
-    names = [name_of(fit, term.strip("`")) for term in terms]
+    plain = lambda term: term.strip("`") in fit.used
+    names = [name_of(fit, term.strip("`")) if plain(term) else term for term in terms]
     more = [count(len(names) - MOST, "other term")] if len(names) > MOST else []
     return sentence_list([*names[:MOST], *more])
 
 
-def _bent(made: list[DesignColumn]) -> set[str]:
-    """Columns of the table of which the design has more than one function."""
-    factors = {part.text: part.coding for each in made for part in each.parts}
-    of = {text: _named(text) for text in factors}
-    every = {name for columns in of.values() for name in columns}
-    several = {name for name in every if sum(name in columns for columns in of.values()) > 1}
-    curved = [of[text] for text, coding in factors.items() if coding == "basis"]
-    return several.union(*curved)
-
-
-def _columns(own: list[DesignColumn]) -> set[str]:
-    return {name for each in own for part in each.parts for name in _named(part.text)}
-
-
-def _named(text: str) -> set[str]:
-    """The columns of the table in a factor."""
-    return set(read_formula(f"`(an outcome)` ~ {text}").right_columns)
+def _columns(fit: TableResult, factor: str) -> set[str]:
+    """Of the table, in a factor of the design; a plain name stands there without backticks."""
+    plain = factor in fit.used
+    return {factor} if plain else set(read_formula(f"`(an outcome)` ~ {factor}").right_columns)
