@@ -31,7 +31,10 @@ def at_row(row: int) -> str:
 
 class FeddcdError(Exception):
     """`message` may name settings in angle brackets, as in <missing>; `settings` has their values
-    (None: the name alone), and `spell` says how they are written where the message is read."""
+    (None: the name alone), and `spell` says how they are written where the message is read.
+    `lines` are the parts of a long message, for who reads it in lines."""
+
+    lines: tuple[str, ...] = ()
 
     def __init__(
         self,

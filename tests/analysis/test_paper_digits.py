@@ -77,6 +77,20 @@ def test_ratios_keep_two_digits_of_their_standard_error():
                 assert abs(value - np.exp(log)) <= 0.05 * scale + 1e-9, (own.Index, text)
 
 
+def test_a_wide_interval_of_ratios_has_three_digits_of_each_end():
+    """One place for both ends would print 0.00002 to 30.20959."""
+    d = pd.DataFrame({"x": np.random.default_rng(0).normal(4, 1, 60)})
+    d["y"] = (d.x + np.random.default_rng(1).normal(0, 2, 60) > 4) * 1
+    fit = FederatedGLM("binomial", "y ~ x").fit(d)
+    (_, _, _, wide, _), (_, _, _, usual, _) = in_markdown(fit)
+    own = fit.table_.loc["Intercept"]
+    for (value, _), log in zip(numbers(wide), (own.coef, own.ci_low, own.ci_high), strict=True):
+        assert value == pytest.approx(np.exp(log), rel=5.1e-3)
+    digits = [text.replace(".", "").lstrip("0") for _, text in numbers(wide)]
+    assert [len(text.partition("e")[0]) for text in digits] == [3, 3, 3]
+    assert len({len(text.partition(".")[2]) for _, text in numbers(usual)}) == 1
+
+
 def test_decimal_points_of_a_column_are_in_line():
     cells = _journal.at_point(["5.94", "0.0252", "153", "−1,234.5", "8.60e−6", "?"])
     ends = [cell.replace("\u2008", ".").partition(".")[2] for cell in cells[:4]]

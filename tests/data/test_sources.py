@@ -15,6 +15,7 @@ from scipy import sparse
 from feddcd._errors import DataError
 from feddcd.data import Dataset, available, load, read_libsvm
 from feddcd.data.check import Counts, _agreeing
+from feddcd.data.frames import read_frame
 from feddcd.data.known import KNOWN, find
 
 FOLDER = os.environ.get("FEDDCD_DATA")
@@ -393,3 +394,17 @@ def agrees(source, file, **options):
     labels = dict(zip(*(part.tolist() for part in np.unique(y, return_counts=True)), strict=True))
     counts = Counts(len(y), int(X.indices.max()) + 1, X.nnz, labels)
     assert "These counts are right" in _agreeing(file, counts, source.features, path)
+
+
+@pytest.mark.parametrize("read", [load, read_frame])
+def test_a_wrong_name_of_a_file_suggests_the_right_one(tmp_path, read):
+    (tmp_path / "birthwt.csv").write_text("y,x\n1,2\n0,1\n")
+    (tmp_path / "patients.csv").write_text("y,x\n1,2\n0,1\n")
+    with pytest.raises(DataError, match=r"no such file.*; did you mean 'birthwt.csv'\?"):
+        read(str(tmp_path / "brithwt.csv"))
+    with pytest.raises(DataError, match=r"no such file.*; did you mean 'patients.csv'"):
+        read(str(tmp_path / "patients.tsv"))
+    for other in ("nothing.csv", "no/such/folder/birthwt.csv"):
+        with pytest.raises(DataError, match="no such file") as found:
+            read(str(tmp_path / other))
+        assert "did you mean" not in str(found.value)

@@ -14,6 +14,7 @@ from feddcd._errors import Refused, SpecError
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
 from feddcd.cli import _enrolment, _federation, _serving, _site, _tables
+from feddcd.cli._ending import complain
 from feddcd.data.codebook import read_codebook
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import nodes as _nodes
@@ -134,9 +135,10 @@ def test_where_nothing_waits_a_job_may_still_come(tmp_path, monkeypatch):
     assert "If a job comes later, give this command again" in line
 
 
-def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monkeypatch):
+def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monkeypatch, capsys):
     refused = {"north": f"north: {words.REFUSED}"}
-    few, begun = (str(broken_off(left, refused)) for left in (["east"], ["east", "south", "west"]))
+    errors = [broken_off(left, refused) for left in (["east"], ["east", "south", "west"])]
+    few, begun = map(str, errors)
     assert "a sum needs at least 3 sites, and only east can take part." in few
     assert "a site refused after the first answers" in begun
     assert "go_on_without = true in the plan" in begun
@@ -146,6 +148,10 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
         assert "Next: ask the people at north for the reason." in text
         assert "a person there can still approve it, with: feddcd federation approve" in text
         assert "Then give the same command again." in text
+    complain(errors[0])
+    lines = capsys.readouterr().err.splitlines()
+    assert [line[:10] for line in lines] == ["error: the", "  Refused:", "  Next: as"]
+    assert " ".join(map(str.strip, lines)) == f"error: {few}"
     two = {site: f"{site}: {words.REFUSED}" for site in ("north", "east")}
     other = two | {"west": "west: its policy does not allow this"}
     both = f"Refused: east and north (each: {words.REFUSED}); west: its policy does not allow this."

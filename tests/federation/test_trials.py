@@ -119,6 +119,11 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     assert told.startswith("VERIFIED: signatures, sums, questions and table are right")
     assert "certificate" not in told, "a description has none"
     assert "name of the study" not in verify(f"federation.toml/{id}").output
+    others = {"again": "federation.toml", "federation.toml": "again"}
+    for study, other in others.items():
+        last = verify(study).output.splitlines()[-1]
+        assert last.startswith(f"feddcd did not check {other}, another study of this federation.")
+        assert last.endswith(f"feddcd federation verify {files.shown(home.path)} {other}")
     none = f"no job of this folder begins with 'other/{id}'. The jobs are: "
     assert str(verify(f"other/{id}").exception).startswith(none)
     for study in ("again", "federation.toml"):  # its name is enough

@@ -28,10 +28,14 @@ def told(error: FeddcdError | OSError) -> str:
 
 
 def complain(error: FeddcdError | OSError) -> None:
-    """The line on stderr; with -v also where in the code it was."""
+    """On stderr, mostly in one line; with -v also where in the code it was."""
     if wordy():
         traceback.print_exception(error)
-    print(printable(f"error: {told(error)}"), file=sys.stderr)
+    lines = error.lines if isinstance(error, FeddcdError) else ()
+    first, *rest = lines or (told(error),)
+    print(printable(f"error: {first}"), file=sys.stderr)
+    for line in rest:
+        print(f"  {printable(line)}", file=sys.stderr)
 
 
 @contextmanager

@@ -1,5 +1,7 @@
 """What `feddcd federation roster` and `verify` do where sums are masked."""
 
+import dataclasses
+import shlex
 from pathlib import Path
 
 from .._errors import Refused, SpecError
@@ -9,6 +11,7 @@ from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
 from ..federation.roster import ROSTER, load_roster
 from ..federation.site.log import read_log, verify_log
+from ..federation.status import OWN
 from ..federation.verify import (
     Verified,
     check_files,
@@ -140,6 +143,21 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
             say(line)
     else:
         say("the table above follows from the proof; feddcd compared no other files")
+    if not isinstance(place, Path):
+        _say_others(place)
+
+
+def _say_others(folder: FederationFolder) -> None:
+    """A federation can have more tables than the one that was checked."""
+    every = [dataclasses.replace(folder, study=name) for name in ("", *folder.studies())]
+    proven = [each for each in every if (each.results / "proof").is_file()]
+    others = [each.study or OWN for each in proven if each.study != folder.study]
+    found(not_checked=others)
+    for name in others:
+        say(
+            f"feddcd did not check {printable(name)}, another study of this federation. To check "
+            f"it: feddcd federation verify {shlex.quote(shown(folder.path))} {shlex.quote(name)}"
+        )
 
 
 def _check_site(folder: Path, proven: Verified) -> tuple[str, list[str]]:

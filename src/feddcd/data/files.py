@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import bz2
 import contextlib
+import difflib
 import gzip
 import hashlib
 import lzma
@@ -25,6 +26,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 DAMAGE = (EOFError, OSError, zlib.error, lzma.LZMAError)
 CACHE_VERSION = 1
 MOST_UNPACKED = 1 << 30  # bytes of a table, which takes some ten times as much memory
+ALIKE = 0.75  # of the letters of two names
 SMALL, MOST_TIMES = 1 << 26, 200  # a larger text packed that well is no table
 
 
@@ -37,9 +39,18 @@ def check_file(path: Path) -> None:
     if os.path.isdir(path):
         raise DataError(f"{path}: this is a folder, but a LIBSVM file is needed")
     if not os.path.exists(path):
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file{near(path)}")
     if not os.path.isfile(path):
         raise DataError(f"{path}: this is not a regular file")
+
+
+def near(path: Path) -> str:
+    """'; did you mean ...?' with a file beside it that is nearly called so, or nothing."""
+    with contextlib.suppress(OSError):
+        beside = {each.stem: each.name for each in path.parent.iterdir() if each.is_file()}
+        close = difflib.get_close_matches(path.stem, beside, 1, ALIKE)
+        return f"; did you mean {beside[close[0]]!r}?" if close else ""
+    return ""
 
 
 def line_blocks(path: Path) -> Iterator[bytes]:

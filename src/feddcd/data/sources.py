@@ -11,6 +11,7 @@ import numpy as np
 from .._errors import DataError
 from .._text import meant, plural
 from ._dataset import Dataset, shape_of, widen
+from .files import near
 from .frames import PLAIN, Reading, check_kind, is_foreign, is_table
 from .known import KNOWN, File, KnownSet, absent, find
 from .libsvm import is_dense, read_libsvm
@@ -119,7 +120,8 @@ SUFFIXES = (".csv", ".tsv", ".xlsx", ".parquet", ".txt", ".svm", ".libsvm")
 
 def _unknown(name: str) -> str:
     if Path(name).suffix in SUFFIXES or os.sep in name:
-        return f"{name!r}: no such file, and no data set of `feddcd list data` has this name"
+        told = f"{name!r}: no such file, and no data set of `feddcd list data` has this name"
+        return told + near(Path(name))
     names = list(available())
     hint = meant(name, names, most=3)
     return f"{name!r} is neither a data set nor a file; {hint}the data sets are {', '.join(names)}"

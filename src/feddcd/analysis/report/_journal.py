@@ -20,6 +20,7 @@ EXACT = 9  # digits behind the first of any number
 MANY = 1e5  # larger ratios keep their own digits
 PLAIN = re.compile(r"−?[\d,]+(\.\d+)?")
 BLANKS = {ord("."): "\u2008", ord("0"): "\u2007"}
+WIDE = 100.0  # times the lower end of an interval of ratios
 FAR = 700.0  # beyond it exp overflows
 
 
@@ -101,6 +102,8 @@ def _rounded(each: Cells, row: NumberRow) -> Cells:
     )
     if not each.ratio:
         return each
+    if not row.high.low - row.low.high < math.log(WIDE):
+        return each  # three digits of each number: one place cannot serve both ends
     factor, low = (math.exp(max(min(x.low, FAR), -FAR)) for x in (row.coef, row.low))
     of = lambda x, digits: digits - 1 - math.floor(math.log10(row.unit * x))
     places = Places(max(min(of(low, 2), of(factor, 4), MOST + 3), 0))

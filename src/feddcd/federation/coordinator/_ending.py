@@ -51,8 +51,9 @@ class Withdrawn(Exception):
 class TooFewSites(DataError):
     """Sites refused, and those that are left are too few. By site: why."""
 
-    def __init__(self, message: str, refused: Mapping[str, str]):
-        super().__init__(message)
+    def __init__(self, lines: Iterable[str], refused: Mapping[str, str]):
+        self.lines = tuple(lines)
+        super().__init__(" ".join(self.lines))
         self.refused = dict(refused)
 
 
@@ -105,7 +106,7 @@ def too_few(why: str, refused: Mapping[str, str], more: str = "", job: str = "")
     said = _each(refused)
     parts = (f"Refused: {said}.", next_step(refused, job)) if said else ()
     told = filter(None, (f"there is no table: {why}.", *parts, more))
-    return TooFewSites(" ".join(told), refused)
+    return TooFewSites(told, refused)
 
 
 def _each(refused: Mapping[str, str]) -> str:

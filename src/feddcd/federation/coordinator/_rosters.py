@@ -90,8 +90,9 @@ def _collect(
         if denied:
             sites = {site: refused[site] for site in left if site in refused}
             told = (
-                "no sum is possible, because not all sites signed the roster (the list of "
-                f"sites). Refused: {'; '.join(denied)}. {next_step(sites)}"
+                "no sum is possible, because not all sites signed the roster (the list of sites).",
+                f"Refused: {'; '.join(denied)}.",
+                next_step(sites),
             )
             raise TooFewSites(told, sites)
         if unsigned(proposed) and patience.late():
