@@ -376,27 +376,29 @@ def of_two_terms():
 
 
 CURVE = (
-    "There is no line for {}: several of these coefficients belong to the same column and change "
+    "No effect is {} for {}: several of these coefficients belong to the same column and change "
     "together (a power, a polynomial or a spline), so no single one is an effect."
 )
 CROSS = (
-    "There is no line for {}: the effect of a column in an interaction depends on the other "
+    "No effect is listed for {}: the effect of a column in an interaction depends on the other "
     "columns of the interaction."
 )
 DRAWN = (
     "If a column is in an interaction, its own line is its effect where the other columns of the "
     "interaction are 0 or have their reference level ({})."
 )
-CODED = "There is no line for {}: the coefficients do not compare a level with a reference level."
+CODED = (
+    "No effect is listed for {}: the coefficients do not compare a level with a reference level."
+)
+curves = lambda terms: [CURVE.format(how, terms) for how in ("listed", "drawn")]
 SPLINE = "bs(age, knots=c(50), Boundary.knots=c(0, 99), degree=1)"
 SHARED = {  # by formula: sentences of the list and of the figure, and the lines of both
     "y ~ age + I(age^2) + bmi": (
-        [CURVE.format("age and I(age^2)")] * 2, ["bmi"], ["bmi, per 10"]),
+        curves("age and I(age^2)"), ["bmi"], ["bmi, per 10"]),
     "y ~ poly(age, 2, raw = TRUE) + bmi": (
-        [CURVE.format("poly(age, 2, raw=TRUE)")] * 2, ["bmi"], ["bmi, per 10"]),
+        curves("poly(age, 2, raw=TRUE)"), ["bmi"], ["bmi, per 10"]),
     f"y ~ {SPLINE}*smoke + bmi": (
-        [CURVE.format(f"{SPLINE} and {SPLINE}:smoke")] * 2
-        + [CROSS.format("smoke"), DRAWN.format("smoke")],
+        [*curves(f"{SPLINE} and {SPLINE}:smoke"), CROSS.format("smoke"), DRAWN.format("smoke")],
         ["bmi"], ["smoke = 1 (against 0)", "bmi, per 10"]),
     "y ~ bmi*smoke + age": (
         [CROSS.format("bmi, smoke and bmi:smoke"), DRAWN.format("bmi, smoke and bmi:smoke")],
@@ -416,12 +418,22 @@ def test_terms_without_an_effect_of_their_own_are_named(tmp_path, formula):
     found, (said, listed, drawn) = page(tmp_path, fit), SHARED[formula]
     for sentence in said:
         assert sentence in found.text
-    assert found.text.count("There is no line for") == sum("There is no" in s for s in said)
+    assert found.text.count("No effect is") == sum("No effect is" in s for s in said)
     sentences = _words.effects(fit)
     assert len(sentences) == len(listed)
     assert all(any(name in line for line in sentences) for name in listed)
     rows = [row[0] for row in found.table("Effects")[1:]]
     assert [name for name in rows if name] == drawn
+
+
+def test_a_term_without_a_column_in_the_table_does_no_harm(tmp_path):
+    """R has NA for it."""
+    rows = of_two_terms()
+    rows["ward"] = np.where((rows.arm == "a") & (rows.smoke == 1), "south", "north")
+    fit = FederatedGLM("gaussian", "y ~ arm * ward + age").fit(rows, groups="site").result_
+    assert len(fit.left_out) == 1
+    assert "No effect is" not in page(tmp_path, fit).text
+    assert len(_words.effects(fit)) == 3
 
 
 def test_terms_are_named_whatever_their_columns_are_called():
@@ -434,7 +446,7 @@ def test_terms_are_named_whatever_their_columns_are_called():
     )
     (line,) = _words.effects(fit)
     assert "bmi" in line
-    assert "There is no line for a b, 1 and `a b`:`1`: the effect" in _alone.not_listed(fit)[1]
+    assert "No effect is listed for a b, 1 and `a b`:`1`: the effect" in _alone.not_listed(fit)[1]
 
 
 def test_a_column_of_0_and_1_is_compared(tmp_path):

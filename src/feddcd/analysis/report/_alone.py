@@ -12,6 +12,7 @@ from .._result import Coefficient, TableResult
 from ._names import name_of
 
 MOST = 8  # terms in a sentence
+LISTED, DRAWN = "No effect is listed for", "No effect is drawn for"
 
 
 class Entangled(NamedTuple):
@@ -24,7 +25,7 @@ class Entangled(NamedTuple):
 
 def entangled(fit: TableResult) -> Entangled:
     made = [found for c in fit.columns if (found := fit.made_of(c)) is not None]
-    terms = {term: [m for m in made if m.term == term] for term in fit.terms}
+    terms = {m.term: [each for each in made if each.term == m.term] for m in made if m.parts}
     of = {part.text: _columns(fit, part.text) for each in made for part in each.parts}
     parts = {name: {p.text for each in own for p in each.parts} for name, own in terms.items()}
     columns = {name: set[str]().union(*(of[text] for text in parts[name])) for name in terms}
@@ -48,16 +49,16 @@ def is_in(fit: TableResult, c: Coefficient, *groups: tuple[str, ...]) -> bool:
 def not_listed(fit: TableResult) -> list[str]:
     """Why a list of effects has no line for some terms."""
     terms = entangled(fit)
-    lines = _of_curves(fit, terms)
+    lines = _of_curves(fit, terms, LISTED)
     if terms.crossed:
         lines.append(
-            f"{_no_line(fit, terms.crossed)}: the effect of a column in an interaction depends on "
-            "the other columns of the interaction."
+            f"{LISTED} {_listed(fit, terms.crossed)}: the effect of a column in an interaction "
+            "depends on the other columns of the interaction."
         )
     if terms.contrasts:
         lines.append(
-            f"{_no_line(fit, terms.contrasts)}: the coefficients do not compare a level with a "
-            "reference level."
+            f"{LISTED} {_listed(fit, terms.contrasts)}: the coefficients do not compare a level "
+            "with a reference level."
         )
     return lines
 
@@ -65,7 +66,7 @@ def not_listed(fit: TableResult) -> list[str]:
 def not_drawn(fit: TableResult) -> list[str]:
     """Likewise of the figure, which has interactions."""
     terms = entangled(fit)
-    lines = _of_curves(fit, terms)
+    lines = _of_curves(fit, terms, DRAWN)
     if terms.crossed:
         lines.append(
             "If a column is in an interaction, its own line is its effect where the other columns "
@@ -76,18 +77,14 @@ def not_drawn(fit: TableResult) -> list[str]:
     return lines
 
 
-def _of_curves(fit: TableResult, terms: Entangled) -> list[str]:
+def _of_curves(fit: TableResult, terms: Entangled, none: str) -> list[str]:
     if not terms.curves:
         return []
     return [
-        f"{_no_line(fit, terms.curves)}: several of these coefficients belong to the same column "
-        "and change together (a power, a polynomial or a spline), so no single one is an effect. "
-        "The regression table has all coefficients."
+        f"{none} {_listed(fit, terms.curves)}: several of these coefficients belong to the same "
+        "column and change together (a power, a polynomial or a spline), so no single one is an "
+        "effect. The regression table has all coefficients."
     ]
-
-
-def _no_line(fit: TableResult, terms: tuple[str, ...]) -> str:
-    return f"There is no line for {_listed(fit, terms)}"
 
 
 def _listed(fit: TableResult, terms: tuple[str, ...]) -> str:
