@@ -33,7 +33,7 @@ from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _ending, _rosters, _tables
 from feddcd.federation.coordinator import nodes as _nodes
 from feddcd.federation.coordinator._hearing import Hearing, Patience
-from feddcd.federation.coordinator._rosters import settle_roster
+from feddcd.federation.coordinator._rosters import PROPOSED, settle_roster
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.enrolment import departed, desk, site
@@ -45,7 +45,8 @@ from feddcd.federation.machine import serving as _serving_machine
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
 from feddcd.federation.machine.studies import cancel, note_state, state_of, want
-from feddcd.federation.roster import load_keys, load_roster
+from feddcd.federation.roster import load_keys, load_roster, next_roster
+from feddcd.federation.sign_up import read_roster
 from feddcd.federation.site import _results
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import (
@@ -135,9 +136,9 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
     assert status_of(folder / "north")["roster"] == words.pop()
 
 
-def full(keys):
+def full(keys, made=0):
     """A list of these sites that all of them signed."""
-    roster = Roster([RosterMember.of(name, own) for name, own in keys.items()])
+    roster = Roster([RosterMember.of(name, own) for name, own in keys.items()], made=made)
     for own in keys.values():
         roster = roster.signed(own)
     return roster
@@ -189,6 +190,59 @@ def test_an_older_list_does_not_come_back_without_a_person(folder, lists):
     for id in waiting(folder / "north"):
         deny(folder / "north", id)
     assert "refused by the rules" in given(folder, old)
+
+
+def test_the_coordinator_gives_a_later_time_to_each_new_list(folder):
+    def proposed():
+        with pytest.raises(Stalled):
+            settle(folder)
+        return read_roster(folder / "fed" / "server" / PROPOSED)
+
+    first, again = proposed(), proposed()
+    assert (first.made > START, again.digest) == (True, first.digest), "one that goes round stays"
+    later = next_roster(first.members[:2], Roster(first.members, made=first.made + 10**6))
+    assert later.made == first.made + 10**6 + 1, "also with a clock that is behind"
+    assert next_roster(first.members, first).digest == first.digest
+
+
+HOUR = 3600
+START = 1_760_000_000
+
+
+def test_a_new_list_of_the_sites_of_before_is_not_old(folder, lists):
+    """A fourth site joins and is retired: whoever is in the list now was in it all the time."""
+    keys = {"north": load_keys(folder / "north"), "east": fixed_keys(1), "south": fixed_keys(2)}
+    more = keys | {"west": fixed_keys(4)}
+    for number, held in enumerate((keys, more, keys, more)):
+        lines = agreed(folder, full(held, START + number * HOUR))
+        back = "  west: new" in lines and number == 3
+        assert any(line.startswith("CAREFUL: west left the list before") for line in lines) == back
+        assert "OLD list" not in "".join(lines)
+        at = "  made by the coordinator on 2025-10-09"
+        assert any(line.startswith(at) for line in lines), lines
+    for held, made in ((keys, START + 2 * HOUR), (keys, START), (keys, 0), (keys, START + 3 * HOUR)):
+        assert WAITS in given(folder, full(held, made))
+    asked = [words_of(folder / "north", id) for id in waiting(folder / "north")]
+    assert ["OLD list" in "".join(lines) for lines in asked] == [True] * 4
+
+
+def test_a_new_time_does_not_hide_that_stolen_keys_come_back(folder, lists):
+    keys = {"north": load_keys(folder / "north"), "east": fixed_keys(1), "south": fixed_keys(2)}
+    told = "CAREFUL: {} left the list before, or had other keys in between"
+    for number, south in enumerate((2, 3, 2)):
+        lines = agreed(folder, full(keys | {"south": fixed_keys(south)}, START + number * HOUR))
+        careful = [line for line in lines if line.startswith("CAREFUL")]
+        assert len(careful) == (number == 2), lines
+    assert careful[0].startswith(told.format("south"))
+    renamed = {"north": keys["north"], "east": fixed_keys(1), "sud": fixed_keys(3)}
+    lines = agreed(folder, full(renamed, START + 9 * HOUR))
+    assert lines[-1].startswith(told.format("sud")), "the keys count, whatever the name"
+
+
+def test_a_time_that_makes_all_later_lists_old_is_told(folder, lists):
+    keys = {"north": load_keys(folder / "north"), "east": fixed_keys(1), "south": fixed_keys(2)}
+    lines = agreed(folder, full(keys, int(time.time()) + 3 * 86_400))
+    assert any(line.startswith("CAREFUL: this date is in the future") for line in lines)
 
 
 def test_lists_do_not_push_everything_else_aside(folder, lists):

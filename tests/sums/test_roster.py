@@ -26,6 +26,12 @@ def test_a_signed_roster_goes_through_json():
     again = Roster.from_json(SIGNED.to_json()).check()
     assert (again.members, again.signatures) == (SIGNED.members, SIGNED.signatures)
     assert again.digest == Roster(reversed(MEMBERS)).digest, "in the order of names"
+    dated = Roster(MEMBERS, made=5)
+    assert Roster.from_json(dated.to_json()).made == 5
+    assert len({dated.digest, Roster(MEMBERS, made=6).digest, again.digest}) == 3
+    for wrong in (-1, 2**60, 1.5, True, "5"):
+        with pytest.raises(Refused, match="a time from 0 to"):
+            Roster(MEMBERS, made=wrong)
     assert again.words() == SIGNED.words()
 
 

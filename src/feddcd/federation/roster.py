@@ -1,5 +1,7 @@
 """Who may be summed with whom, as files: a site's keys for masks, the roster that all signed."""
 
+import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from .._errors import FolderError, Refused
@@ -34,6 +36,15 @@ def load_roster(folder: Path) -> Roster:
         raise FolderError(str(reason), file=shown(path)) from None
 
 
+def next_roster(members: Iterable[RosterMember], before: Roster | None) -> Roster:
+    """A list of these members, unsigned: the one before where they are the same, or a newer one."""
+    held = Roster(members)
+    if before is not None and before.members == held.members:
+        return Roster(held.members, made=before.made)
+    oldest = before.made + 1 if before else 0
+    return Roster(held.members, made=max(int(time.time()), oldest))
+
+
 def write_rosters(server: Path, sites: dict[str, Path]) -> Roster | None:
     """Keys for each site that has none, and one roster for all of them, signed with the keys of
     each: where all folders are on one machine. None where there are too few for a sum."""
@@ -43,7 +54,11 @@ def write_rosters(server: Path, sites: dict[str, Path]) -> Roster | None:
         if not (folder / KEYS).exists():
             SiteKeys.generate().save(folder / KEYS)
     keys = {name: load_keys(folder) for name, folder in sites.items()}
-    roster = Roster(RosterMember.of(name, own) for name, own in keys.items())
+    try:
+        before = load_roster(server)
+    except FolderError:
+        before = None
+    roster = next_roster((RosterMember.of(name, own) for name, own in keys.items()), before)
     for own in keys.values():
         roster = roster.signed(own)
     for folder in (server, *sites.values()):

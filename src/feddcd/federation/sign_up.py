@@ -15,7 +15,7 @@ from .._files import Disk, save, shown
 from ..sums.keys import SiteKeys
 from ..sums.roster import MOST_BYTES, Roster, RosterMember
 from ..sums.signing import verify_roster
-from .roster import KEYS, ROSTER, load_keys, write_rosters
+from .roster import KEYS, ROSTER, load_keys, next_roster, write_rosters
 
 MEMBER = "member.json"
 
@@ -68,11 +68,10 @@ def read_roster(path: Path) -> Roster:
 
 def propose(server: Path, members: Iterable[RosterMember]) -> Roster:
     """Of these members, and of those of before who are not named again."""
-    known = {}
-    if (server / ROSTER).exists():
-        known = {member.name: member for member in read_roster(server / ROSTER).members}
+    before = read_roster(server / ROSTER) if (server / ROSTER).exists() else None
+    known = {member.name: member for member in before.members} if before else {}
     known |= {member.name: member for member in members}
-    roster = Roster(known.values())
+    roster = next_roster(known.values(), before)
     save(Disk(), server / ROSTER, roster.to_json())
     return roster
 
@@ -94,7 +93,7 @@ def merge(server: Path, paths: Iterable[Path]) -> Roster:
             raise FolderError(
                 "this is not the roster that the coordinator proposed", file=shown(path)
             )
-        roster = Roster(roster.members, roster.signatures | other.signatures)
+        roster = roster.with_signatures(other.signatures)
     save(Disk(), server / ROSTER, roster.to_json())
     return roster
 

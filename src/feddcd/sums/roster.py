@@ -1,7 +1,8 @@
 """Who may take part: a name and two public keys for each site, signed by every one of them.
 
 The administrators compare six words over the phone. They follow from all names and keys, so that
-whoever relays the roster can neither add to it nor exchange a key.
+whoever relays the roster can neither add to it nor exchange a key. They follow from the time at
+which it was made, too: of two lists with the same sites, all see which one is newer.
 """
 
 import hashlib
@@ -24,6 +25,7 @@ FEWEST = 3  # of two sites each would know the other's part
 LONGEST_NAME = 100
 KEY = 32  # bytes
 MOST_BYTES = 2**20
+LATEST = 253_402_300_800  # seconds: the year 10000
 PRIME = 2**255 - 19
 CONSONANTS, VOWELS = "bdfghjklmnprstvz", "aiou"  # as in proquints
 WORD, WORDS = "cvcvcvc", 6
@@ -44,12 +46,20 @@ class RosterMember(NamedTuple):
 
 class Roster:
     """Members in the order of their names, and signatures by name. Names and keys are checked when
-    it is made; `check` says whether everybody has signed."""
+    it is made; `check` says whether everybody has signed. `made` is a time in seconds that only
+    grows, from one list of a federation to the next; 0 in lists of earlier versions."""
 
-    def __init__(self, members: Iterable[RosterMember], signatures: Mapping[str, bytes] = {}):
+    def __init__(
+        self,
+        members: Iterable[RosterMember],
+        signatures: Mapping[str, bytes] = {},
+        made: int = 0,
+    ):
         given = [_checked(member) for member in members]
         self.members = tuple(sorted(given, key=lambda member: member.name))
-        self.signatures = dict(signatures)
+        self.signatures, self.made = dict(signatures), made
+        if type(made) is not int or not 0 <= made < LATEST:
+            raise Refused(f"a roster must have a time from 0 to {LATEST - 1}, got {made!r:.30}")
         if not 0 < len(self.members) <= MOST_SITES:
             raise Refused(f"a roster must have 1 to {MOST_SITES} sites, got {len(self.members)}")
         _check_distinct(self.members)
@@ -65,7 +75,10 @@ class Roster:
 
     @cached_property
     def digest(self) -> bytes:
-        return digest("feddcd-roster-1", canonical(_plain(self.members)))
+        plain = canonical(_plain(self.members))
+        if not self.made:
+            return digest("feddcd-roster-1", plain)
+        return digest("feddcd-roster-2", canonical(self.made), plain)
 
     def __getitem__(self, name: str) -> RosterMember:
         if name not in self._by_name:
@@ -91,7 +104,10 @@ class Roster:
     def signed(self, keys: SiteKeys) -> "Roster":
         """With this site's signature, too."""
         signature = signing.sign_roster(keys.signing, self.digest)
-        return Roster(self.members, self.signatures | {self.own(keys).name: signature})
+        return self.with_signatures({self.own(keys).name: signature})
+
+    def with_signatures(self, more: Mapping[str, bytes]) -> "Roster":
+        return Roster(self.members, self.signatures | dict(more), self.made)
 
     def check(self) -> "Roster":
         """Refused unless every member has signed it."""
@@ -124,7 +140,8 @@ class Roster:
 
     def to_json(self) -> bytes:
         signatures = {name: signature.hex() for name, signature in self.signatures.items()}
-        return canonical({"members": _plain(self.members), "signatures": signatures})
+        held = {"members": _plain(self.members), "signatures": signatures}
+        return canonical(held | ({"made": self.made} if self.made else {}))
 
     @classmethod
     def from_json(cls, data: bytes) -> "Roster":
@@ -133,11 +150,12 @@ class Roster:
             members = [RosterMember(n, _bytes(s), _bytes(a)) for n, s, a in values.pop("members")]
             signatures = {name: _bytes(text) for name, text in values.pop("signatures").items()}
             in_order = members == sorted(members)
+            made = values.pop("made", 0)
         except (TypeError, ValueError, KeyError, AttributeError):
             raise Refused("the roster (the list of sites) cannot be read") from None
         if values or not in_order:
             raise Refused("the roster has unknown parts, or its names are not in order")
-        return cls(members, signatures)
+        return cls(members, signatures, made)
 
 
 def check_name(name: Any) -> str:

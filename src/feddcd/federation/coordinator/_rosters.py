@@ -15,7 +15,7 @@ from ...sums.signing import verify_roster
 from .. import wire
 from ..enrolment.desk import members
 from ..folder import FederationFolder
-from ..roster import ROSTER, load_roster
+from ..roster import ROSTER, load_roster, next_roster
 from ..sign_up import read_roster, unsigned
 from ..wire import Envelope
 from ._ending import TooFewSites, next_step
@@ -44,14 +44,19 @@ def settle_roster(
 
 
 def _wanted(folder: FederationFolder) -> Roster | None:
-    """All who enrolled, and who were in the roster before and still are invited."""
+    """All who enrolled, and who were in the roster before and still are invited. It is as new as
+    the proposal of these members that goes round, or newer than the roster of before."""
     enrolled = members(folder)
     if enrolled is None:
         return None
     known, current = set(enrolled.names), _current(folder)
     before = current.members if current else ()
     kept = [m for m in before if m.name not in known and folder.key(m.name).exists()]
-    wanted = Roster([*enrolled.members, *kept])
+    wanted, path = next_roster([*enrolled.members, *kept], current), folder.server / PROPOSED
+    if path.exists() and (current is None or wanted.made > current.made):
+        proposed = read_roster(path)
+        newer = current is None or proposed.made > current.made
+        wanted = next_roster(wanted.members, proposed) if newer else wanted
     return wanted if len(wanted.names) >= FEWEST else None
 
 
@@ -84,7 +89,7 @@ def _collect(
                 raise DataError(
                     f"the signature of {site} does not match the roster that the coordinator sent"
                 ) from None
-            proposed = Roster(proposed.members, proposed.signatures | {site: mark})
+            proposed = proposed.with_signatures({site: mark})
             save(Disk(), path, proposed.to_json())
         denied = [refused[site] for site in left if site in refused]
         if denied:
