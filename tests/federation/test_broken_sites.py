@@ -32,6 +32,7 @@ from feddcd.federation.site import told as told_of
 from feddcd.federation.site.answer import refusal
 from feddcd.federation.site.approval import Waits
 from feddcd.federation.site.log import read_log, verify_log
+from feddcd.federation.site.memory import MONTH, Memory
 from feddcd.federation.site.log_words import told
 from feddcd.federation.status import study_status, waits_in_words
 
@@ -111,7 +112,7 @@ def open_rows(site):
 
 
 STOP = {
-    no_data: ("data.csv cannot be read: No such file", "put the data file back"),
+    no_data: ("data.csv cannot be read: No such file", "Do not name another file"),
     no_rows: ("data.csv cannot be read: the file is empty", "put the data file back"),
     bad_policy: (SENTINEL, "correct policy.toml"),
     open_keys: ("sum.keys has the mode 0644, so other users", "chmod 600 "),
@@ -154,6 +155,24 @@ def test_a_broken_site_says_so_before_it_is_asked(home, harm, monkeypatch):
     for _ in range(2):
         watched = _serving.show_troubles(site, watched._replace(time=0.0))
     assert said == [f"{kind.upper()}: {trouble.words()}"]
+
+
+def test_a_new_path_of_the_data_tells_what_the_rules_forget(home):
+    """A person follows an advice to name another file; or takes a link to the newest export."""
+    site = home.site("south")
+    Memory(site, site / "data.csv").begin("a" * 32)
+    assert not any("budgets" in trouble.what for trouble in troubles(site))
+    shutil.copy(site / "data.csv", site / "new.csv")
+    path = site / "site.toml"
+    path.write_text(path.read_text().replace("data.csv", "new.csv"))
+    (told,) = (each for each in status_of(site)["warnings"] if "budgets" in each["what"])
+    assert told["what"].startswith(f"site.toml names the data file {site / 'new.csv'}, but ")
+    assert f"remember 1 job of {site / 'data.csv'}. With the new path all budgets" in told["what"]
+    assert "move it to the old path" in told["todo"]
+    Memory(site, site / "new.csv").begin("b" * 32)
+    assert any("budgets" in trouble.what for trouble in troubles(site)), "for a month"
+    later = time.time() + MONTH + 1
+    assert not Memory(site, site / "new.csv", clock=lambda: later).forgotten()
 
 
 def test_who_serves_may_begin_a_study_at_once(home, monkeypatch):

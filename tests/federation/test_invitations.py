@@ -167,7 +167,7 @@ def test_an_enrolled_folder_keeps_its_data_file(home, said):
     west = enrol(home)
     words = site.enrolment_words(west)
     (home.path.parent / "other.csv").write_text(ROWS)
-    with pytest.raises(SpecError, match=r"west is already enrolled .* edit `data` in west/site"):
+    with pytest.raises(SpecError, match=r"west is already enrolled .*keep its path"):
         enrol(home, data="other.csv")
     assert enrol(home) == west, "the same once more changes nothing"
     assert site.enrolment_words(west) == words

@@ -220,8 +220,8 @@ def test_a_new_list_of_the_sites_of_before_is_not_old(folder, lists):
         assert "OLD list" not in "".join(lines)
         at = "  made by the coordinator on 2025-10-09"
         assert any(line.startswith(at) for line in lines), lines
-    for held, made in ((keys, START + 2 * HOUR), (keys, START), (keys, 0), (keys, START + 3 * HOUR)):
-        assert WAITS in given(folder, full(held, made))
+    for held, hours in ((keys, 2), (keys, 0), (more, 1), (keys, 3)):
+        assert WAITS in given(folder, full(held, START + hours * HOUR))
     asked = [words_of(folder / "north", id) for id in waiting(folder / "north")]
     assert ["OLD list" in "".join(lines) for lines in asked] == [True] * 4
 

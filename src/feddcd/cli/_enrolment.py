@@ -19,7 +19,7 @@ from ..federation.enrolment.invitation import Invitation, read_invitation, when
 from ..federation.enrolment.site import enrol, is_enrolled, look
 from ..federation.enrolment.unit import write_dockerfile, write_unit
 from ..federation.folder import FederationFolder, load_place
-from ..federation.health import misnamed, open_data
+from ..federation.health import misnamed, moved, open_data
 from ..federation.machine.programs import site_runs
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import limit, load_policy
@@ -93,7 +93,7 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         if options["docker"]:
             file = write_dockerfile(folder, invitation.site, data)
             say(f"to run this site in Docker, read the first lines of {shown(file)}")
-    for trouble in misnamed(folder):
+    for trouble in (*misnamed(folder), *moved(folder)):
         warn(trouble.words())
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
     found(words=made.words, confirmed=made.confirmed)
@@ -134,9 +134,11 @@ def _check_enrolled(invitation: Invitation, folder: Path, data: Path) -> None:
     """Refuses other data in a folder that is enrolled: this is no matter of the coordinator."""
     if is_enrolled(invitation, folder) and load_place(folder).data != data.resolve():
         raise SpecError(
-            f"the folder {shown(folder)} is already enrolled with this invitation. To change the "
-            f"data file, edit `data` in {shown(folder / 'site.toml')}; you do not have to enrol "
-            "again"
+            f"the folder {shown(folder)} is already enrolled with this invitation, so you do not "
+            f"have to enrol again. For new rows of the same patients, replace the data file and "
+            f"keep its path. Only for other patients, edit `data` in "
+            f"{shown(folder / 'site.toml')}: with another path, the rules of this site forget all "
+            "earlier jobs"
         )
 
 
@@ -146,8 +148,8 @@ def _warn_few(rows: int, data: Path, folder: Path) -> None:
     if rows < least:
         warn(
             f"{data} has {plural(rows, 'row')}, but the policy of this site needs at least "
-            f"{plural(least, 'row')} (min_rows): the site would refuse each job. To use another "
-            f"file later, edit `data` in {shown(folder / 'site.toml')}"
+            f"{plural(least, 'row')} (min_rows): the site would refuse each job. To use more "
+            "rows later, replace this file and keep its path"
         )
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .._errors import FeddcdError
 from .._files import shown
-from .._text import printable
+from .._text import plural, printable, sentence_list
 from ..data.codebook import FILE as CODEBOOK
 from ..data.codebook import load_codebook
 from ._columns_named import unknown_columns
@@ -21,6 +21,7 @@ from .folder import load_limits, load_place
 from .machine.keys import load_private
 from .roster import KEYS, ROSTER, load_keys, load_roster
 from .site.log import LOG, check_log
+from .site.memory import Memory
 from .site.policy import FILE as POLICY
 from .site.policy import load_policy
 
@@ -30,6 +31,17 @@ OWN = (SETTINGS, POLICY, CODEBOOK, AUTHORITY, ROSTER, LOG)  # nobody else may ch
 AGAIN = (
     "put the file back from a backup. If there is no backup, ask the person at the coordinator to "
     "retire this site and to send a new invitation"
+)
+
+
+PUT_BACK = (
+    "put the data file back, with the same path. Do not name another file in "
+    f"{SETTINGS}: then the rules of this site forget all earlier jobs"
+)
+SAME_PATH = (
+    "if the new file has rows of the same patients, move it to the old path, and write the old "
+    f"path into {SETTINGS} again. If it has only other patients, you have nothing to do: this "
+    "warning ends a month after the first job with the new path"
 )
 
 
@@ -47,7 +59,7 @@ class Trouble(NamedTuple):
 
 def troubles(folder: Path) -> list[Trouble]:
     """Those that stop answers first."""
-    found = [*_modes(folder), *misnamed(folder)]
+    found = [*_modes(folder), *misnamed(folder), *moved(folder)]
     for check, todo in CHECKS:
         try:
             check(folder)
@@ -104,7 +116,7 @@ def _sums(folder: Path) -> None:
 
 CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to do then
     (_settings, f"correct {SETTINGS} of this site"),
-    (_data, f"put the data file back, or name another file in {SETTINGS}: data = 'FILE'"),
+    (_data, PUT_BACK),
     (_policy, f"correct {POLICY}. Until then, this site refuses every question"),
     (_codebook, f"correct {CODEBOOK} of this site"),
     (_node, AGAIN),
@@ -140,6 +152,20 @@ def misnamed(folder: Path) -> Iterator[Trouble]:
         for told in unknown_columns(folder):
             todo = f"write the name in {POLICY} exactly as it is in the data file"
             yield Trouble(told, todo, stops=False)
+
+
+def moved(folder: Path) -> Iterator[Trouble]:
+    """A warning: the rules compare only jobs on one path of the data file."""
+    with suppress(FeddcdError, OSError):  # which the other checks tell
+        memory = Memory(folder, load_place(folder).data)
+        if before := memory.forgotten():
+            jobs = sentence_list([f"{plural(n, 'job')} of {path}" for path, n in before.items()])
+            told = (
+                f"{SETTINGS} names the data file {memory.key}, but the rules of this site remember "
+                f"{jobs}. With the new path all budgets begin again, and this site does not "
+                "compare new jobs with these earlier jobs"
+            )
+            yield Trouble(printable(told), SAME_PATH, stops=False)
 
 
 def _opened(path: Path, can: str, mode: str) -> Trouble:

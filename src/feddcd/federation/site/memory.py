@@ -71,6 +71,14 @@ class Memory:
         """Jobs of the last month."""
         return sum(job["time"] > self.clock() - MONTH for job in self.jobs().values())
 
+    def forgotten(self) -> dict[str, int]:
+        """Jobs by other paths, which nothing here is compared with: for as long as this path is
+        new, which is a month from its first job on."""
+        if any(job["time"] <= self.clock() - MONTH for job in self.jobs().values()):
+            return {}
+        others = {path: len(own["jobs"]) for path, own in self._read().items() if path != self.key}
+        return {path: jobs for path, jobs in others.items() if jobs}
+
     def offered(self) -> int:
         return sum(then > self.clock() - MONTH for then in self.offers().values())
 
