@@ -32,8 +32,8 @@ from feddcd.federation.site import told as told_of
 from feddcd.federation.site.answer import refusal
 from feddcd.federation.site.approval import Waits
 from feddcd.federation.site.log import read_log, verify_log
-from feddcd.federation.site.memory import MONTH, Memory
 from feddcd.federation.site.log_words import told
+from feddcd.federation.site.memory import MONTH, Memory
 from feddcd.federation.status import study_status, waits_in_words
 
 SITES = ("east", "north", "south")

@@ -453,6 +453,21 @@ def check_chain(folder):
     assert verify_log(folder).lines == 4
 
 
+def test_all_commands_name_the_same_line_of_a_changed_log(tmp_path):
+    """`status` looks at the last line alone, and finds it elsewhere."""
+    each = logged(tmp_path, 9).splitlines(keepends=True)
+    longer = each[3].replace(b'"rows": 3', b'"rows": 3000')
+    for wrong, line in (
+        ([*each[:3], longer, *each[4:]], "after line 4: the lines after this line do not"),
+        (each[:3] + each[4:], "after line 3: the lines after this line do not"),
+        (each[:7], "after line 7: line 9 was changed or removed"),
+    ):
+        (tmp_path / LOG).write_bytes(b"".join(wrong))
+        told = refusal(lambda: verify_log(tmp_path))
+        assert told == refusal(lambda: log.check_log(tmp_path))
+        assert line in str(told)
+
+
 def test_any_changed_byte_of_the_log_is_found(tmp_path):
     data = logged(tmp_path, 3)
     for place in range(len(data)):

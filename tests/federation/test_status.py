@@ -124,7 +124,8 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
         lines = words_of(folder / name, id)
         assert [line for line in lines if line.endswith(": new")] == [f"  {n}: new" for n in NAMES]
         words.add(lines[-1].strip())
-        assert "read the jobs that wait for you, and decide" in status_of(folder / name)["next"]
+        told = "read the list of sites that waits for you, compare its six words by phone, and"
+        assert told in status_of(folder / name)["next"]
         approve(folder / name, id)
     assert len(words) == 1, "all people read the same six words"
     settle(folder)
@@ -134,6 +135,11 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
     settle(folder)
     assert not any(waiting(folder / name) for name in NAMES), "nobody is asked again"
     assert status_of(folder / "north")["roster"] == words.pop()
+
+
+def test_a_site_without_a_list_hears_when_it_comes(folder):
+    told = CliRunner().invoke(app, ["federation", "roster", str(folder / "north")])
+    assert "The coordinator makes the list when the first study begins" in str(told.exception)
 
 
 def full(keys, made=0):
@@ -753,7 +759,9 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
         "connecting", "the coordinator does not know the key of this site"
     )
     _serving._show_link(asked / "north", "h:1", ("", ""))
-    assert "the coordinator knew this site before" in lines[-1]
+    assert "still holds the earlier connection of this site, or has just started" in lines[-1]
+    assert "up to a minute" in lines[-1]
+    assert status_of(asked / "north")["why"] in lines[-1], "both commands give one reason"
     assert "another program" not in "".join(lines), "no alarm"
     (asked / "north" / "roster.json").unlink()
     del lines[:]

@@ -4,7 +4,7 @@ import dataclasses
 import shlex
 from pathlib import Path
 
-from .._errors import Refused, SpecError
+from .._errors import FolderError, Refused, SpecError
 from .._files import shown
 from .._text import plural, printable
 from ..federation import sign_up
@@ -29,6 +29,11 @@ from ._habits import found
 from ._terminal import say, say_lines, width
 
 VERIFIED = "VERIFIED"
+NO_LIST = (
+    "there is no list of sites (roster) yet, and this is no mistake. The coordinator makes the list "
+    "when the first study begins. Then a person at each site compares six words by phone and "
+    "approves the list"
+)
 NOT = f"NOT {VERIFIED}: do not use this result before you know the reason"
 
 
@@ -60,6 +65,8 @@ def roster_command(
     elif merge:
         _show(sign_up.merge(server, merge))
     else:
+        if not (server / ROSTER).exists():
+            raise FolderError(NO_LIST, file=shown(server / ROSTER))
         _show(sign_up.read_roster(server / ROSTER))
 
 

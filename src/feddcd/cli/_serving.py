@@ -31,7 +31,7 @@ from ..federation.site.approval import (
 )
 from ..federation.site.denials import asked_again
 from ..federation.site.ended import ended_words
-from ..federation.status import RESTARTED, UNKNOWN, is_unconfirmed, looks_words
+from ..federation.status import KNOWN_BEFORE, RESTARTED, UNKNOWN, is_unconfirmed, looks_words
 from ._federation import terminable
 from ._site import decision_lines
 from ._tables import show_event
@@ -44,10 +44,6 @@ ENDED = "its program ended"
 LOST = "lost"  # for seconds, which is no news
 BRIEF_S = 25.0  # for which the coordinator is away when its link starts again
 LOOK_S = 30.0  # between two looks at what is broken
-KNOWN_BEFORE = (
-    "the coordinator knew this site before, and does not know it now. Perhaps the coordinator "
-    "has just started; this site tries again"
-)
 
 
 def serve_command(path: Path) -> None:

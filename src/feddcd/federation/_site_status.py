@@ -16,7 +16,7 @@ from .health import troubles
 from .machine.link_state import let_in_at, link_of
 from .machine.programs import site_runs
 from .roster import ROSTER, load_roster
-from .site.approval import SHORT, asked_words, denied, waiting
+from .site.approval import LIST, SHORT, about_waiting, asked_words, denied, waiting
 from .site.ended import ended_words
 from .site.log import read_log
 from .site.log_words import time_of, told
@@ -26,6 +26,11 @@ from .trial import in_trial
 UNKNOWN = "does not know the key"  # as a node says before it is confirmed
 RESTARTED = "has probably restarted"  # as one says that was let in before
 UNCONFIRMED = "the person at the coordinator has not confirmed this site yet"
+KNOWN_BEFORE = (
+    "the coordinator let this site in before, but does not let it in now. Perhaps the coordinator "
+    "still holds the earlier connection of this site, or has just started. Each of these lasts up "
+    "to a minute; this site tries again"
+)
 LAST = 5  # lines of the log, or of events, that are shown
 
 
@@ -40,7 +45,7 @@ def site_status(folder: Path) -> dict[str, Any]:
     left_for_good, gone = words_at_site(folder), left_of(folder)
     state = "not in the federation" if left_for_good else state
     new = state == "connecting" and is_unconfirmed(folder, str(link["why"]))
-    why = UNCONFIRMED if new else "" if left_for_good else printable(str(link["why"]))
+    why = UNCONFIRMED if new else "" if left_for_good else printable(why_of(str(link["why"])))
     ids = [] if left_for_good else waiting(folder)
     held = {
         "site": place.client, "coordinator": load_address(folder), "state": state,
@@ -109,6 +114,11 @@ def is_unconfirmed(folder: Path, why: str) -> bool:
     return (not why or UNKNOWN in why or RESTARTED in why) and is_new(folder)
 
 
+def why_of(said: str) -> str:
+    """Of a site that was let in before: nobody has to confirm it, and its key is the right one."""
+    return KNOWN_BEFORE if UNKNOWN in said else said
+
+
 def _denied(folder: Path) -> list[str]:
     """What a person denied, each with the command that undoes it."""
     undo = f"feddcd federation approve {_at(folder)}"
@@ -119,6 +129,13 @@ def _denied(folder: Path) -> list[str]:
 
 def _at(path: Path) -> str:
     return shlex.quote(shown(path))
+
+
+def _to_read(kinds: list[str]) -> str:
+    if LIST not in kinds:
+        return "read the jobs that wait for you"
+    told = "read the list of sites that waits for you, compare its six words by phone"
+    return told if set(kinds) == {LIST} else f"{told}, then read the jobs"
 
 
 def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
@@ -132,7 +149,8 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
     down = held["state"] == "down" and not in_trial(folder)
     if held["waits"]:
         first = f"start this site: feddcd federation site {at}. Then " if down else ""
-        return f"{first}read the jobs that wait for you, and decide: feddcd federation approve {at}"
+        what = _to_read([about_waiting(folder, id)[1] for id in held["waits"]])
+        return f"{first}{what}, and decide: feddcd federation approve {at}"
     if held["state"] == "down" and (home := in_trial(folder)):
         see = f"feddcd federation status {_at(home.path)}"
         return f"this site is part of a trial; to see the next step of the trial: {see}"

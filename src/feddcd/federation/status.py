@@ -14,6 +14,7 @@ from .._text import printable, spoken
 from ._next_step import OWN, UNREADABLE, UNSERVED, next_step
 from ._next_step import UNSURE as UNSURE
 from ._next_step import waits_in_words as waits_in_words
+from ._site_status import KNOWN_BEFORE as KNOWN_BEFORE
 from ._site_status import LAST
 from ._site_status import RESTARTED as RESTARTED
 from ._site_status import UNCONFIRMED as UNCONFIRMED

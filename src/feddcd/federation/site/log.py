@@ -82,7 +82,8 @@ def _heads(disk: Disk, path: Path) -> tuple[Head, Head]:
     saved = _read_head(disk, path)
     last = _read(path, saved.start)[: saved.end - saved.start]
     if saved.lines and hash_of(last) != saved.hash:
-        raise _damage(path, saved, f"line {saved.lines} was changed or removed")
+        right = _follow(path, Head())[-1]  # it may end before: then this names the first line
+        raise _damage(path, right, f"line {saved.lines} was changed or removed")
     return saved, _follow(path, saved)[-1]
 
 
