@@ -473,7 +473,8 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
     assert "NoNewPrivileges=yes" in text
     assert "ProtectSystem=strict" in text
     assert "100%%" in text
-    assert f'ReadOnlyPaths="{data}"' in text
+    assert f'ReadOnlyPaths="-{data}"' in text, "it starts also while the file is missing"
+    assert "network-online" not in text, "which the units of a user do not have"
     docker = write_dockerfile(folder, "north", data).read_text()
     assert json.loads(docker.rpartition("CMD ")[2])[-1] == str(folder)
     assert (folder / ".dockerignore").read_text() == "*\n", "keys go into no image"
@@ -486,6 +487,21 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
             env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
         )  # fmt: skip
         assert "north.service" not in done.stderr, done.stderr
+
+
+def test_a_container_sees_a_data_file_that_was_replaced(tmp_path):
+    """A mount of one file keeps the old one after `mv`; a mount of its folder does not."""
+    folder = tmp_path / "sites" / "north"
+    folder.mkdir(parents=True)
+
+    def mounts(data):
+        text = write_dockerfile(folder, "north", data).read_text()
+        return re.findall(r"-v ([^\s:]+):[^\s:]+(:ro)? ", text)[1:], "restart the container" in text
+
+    home = tmp_path / "data"
+    assert mounts(home / "p.csv") == ([(str(home), ":ro")], False)
+    assert mounts(folder / "p.csv") == ([], False), "the folder of the site is there anyway"
+    assert mounts(tmp_path / "p.csv") == ([(str(tmp_path / "p.csv"), ":ro")], True)
 
 
 def test_secrets_are_written_to_new_files_whoever_may_read_those_that_are_there(home, tmp_path):

@@ -30,9 +30,9 @@ from ._terminal import say, say_lines, width
 
 VERIFIED = "VERIFIED"
 NO_LIST = (
-    "there is no list of sites (roster) yet, and this is no mistake. The coordinator makes the list "
-    "when the first study begins. Then a person at each site compares six words by phone and "
-    "approves the list"
+    "there is no list of sites (roster) yet, and this is no mistake. The coordinator makes the "
+    "list when the first study begins. Then a person at each site compares six words by phone "
+    "and approves the list"
 )
 NOT = f"NOT {VERIFIED}: do not use this result before you know the reason"
 
