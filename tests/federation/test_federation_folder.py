@@ -7,6 +7,7 @@ import json
 import pkgutil
 import re
 import shlex
+import socket
 import sqlite3
 import stat
 from pathlib import Path
@@ -21,8 +22,9 @@ from typer.testing import CliRunner
 
 import feddcd
 from feddcd import algorithms
-from feddcd._errors import LedgerError, Refused, SpecError
+from feddcd._errors import FlowerError, LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
+from feddcd.cli import _federation
 from feddcd.cli._federation import show_events
 from feddcd.cli._members import join_command
 from feddcd.cli.app import app
@@ -299,6 +301,36 @@ def test_another_host_needs_another_certificate(tmp_path):
     assert certify(home, None), "without it the sites need the new one"
     assert ca.read_bytes() == (home.server / "ca.crt").read_bytes() != before
     assert not list(home.path.rglob("ca.key"))
+
+
+def test_another_port_reaches_the_sites_of_this_machine(tmp_path, monkeypatch):
+    """The error names both places of the port; `up` mends its own sites, or ends."""
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        home = create(tmp_path / "fed", ["a", "b"], Config("f", host="127.0.0.1", port=port))
+        both = r"federation.toml \(port = ...\), and into the file site.toml of each site"
+        with pytest.raises(FlowerError, match=both), programs.opened(home, forget=True):
+            pass
+    for name in home.invited():
+        path = home.site(name) / "site.toml"
+        path.write_text(path.read_text().replace('data = ""', 'data = "x.csv"') + "# own words\n")
+    config = Config("f", host="127.0.0.1", port=port + 1)
+    said: list[str] = []
+    monkeypatch.setattr(_federation, "warn", said.append)
+    _federation._mend_ports(home, config)
+    _federation._mend_ports(home, config)
+    assert len(said) == 1, "once"
+    assert f"the port in federation.toml is {port + 1}. feddcd wrote this port into " in said[0]
+    for name in home.invited():
+        assert load_address(home.site(name)) == f"127.0.0.1:{port + 1}"
+        assert (home.site(name) / "site.toml").read_text().endswith("# own words\n")
+    path.write_text(path.read_text().replace("127.0.0.1", "elsewhere.example"))
+    _federation._mend_ports(home, config)
+    other = Config("f", host="127.0.0.1", port=port + 2)
+    with pytest.raises(SpecError, match=r"this site would never connect. Write the same port"):
+        _federation._mend_ports(home, other)
 
 
 def test_a_folder_in_use_is_left_alone(fresh):

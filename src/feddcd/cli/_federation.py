@@ -15,10 +15,10 @@ from rich.table import Table
 
 from .._errors import Failed, SpecError
 from .._files import shown
-from .._text import printable
+from .._text import listed, printable
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import in_mode
-from ..federation.folder import FederationFolder, load_address, load_places
+from ..federation.folder import FederationFolder, load_places, mend_port
 from ..federation.machine.init import certify, create
 from ..federation.machine.programs import Event, up
 from ..federation.run_folder import write_run
@@ -128,8 +128,8 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
             "move authority/ca.key to another machine: a person with this key can "
             "pretend to be the coordinator"
         )
-    for told in _elsewhere(folder, config) if sites else ():
-        warn(told)
+    if sites:
+        _mend_ports(folder, config)
     with show_events(config, rounds) as watch, terminable():
         try:
             last = up(folder, watch, rounds=rounds, sites=sites, mode=mode)
@@ -149,16 +149,14 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
         )
 
 
-def _elsewhere(folder: FederationFolder, config: Config) -> Iterator[str]:
-    """Sites of this machine that call another port: nobody would see why they do not come."""
-    for place in load_places(folder):
-        called = load_address(place.folder)
-        if called.rpartition(":")[2] != str(config.port):
-            file = shown(place.folder / "site.toml")
-            yield (
-                f"{file} has the address {called}, but the port in federation.toml is "
-                f"{config.port}; write the same port into both files"
-            )
+def _mend_ports(folder: FederationFolder, config: Config) -> None:
+    """Sites of this machine that call another port would be started again until the end of time."""
+    places = [place.folder for place in load_places(folder)]
+    if mended := [shown(place / "site.toml") for place in places if mend_port(place, config)]:
+        warn(
+            f"the port in federation.toml is {config.port}. feddcd wrote this port into "
+            f"{listed(mended, 3)}"
+        )
 
 
 @contextmanager

@@ -8,6 +8,7 @@ sites/NAME/                site.toml, policy.toml, key pair, ca.crt; later state
 
 import json
 import os
+import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from .._errors import FolderError, SpecError
-from .._files import Disk, private, save
+from .._files import Disk, private, save, shown
 from .._settings import check_names, read_toml
 from ..data.frames import Reading
 from .about import ALONE, About
@@ -191,6 +192,25 @@ def load_address(folder: Path) -> str:
     if ":" not in address:
         raise SpecError(f"{folder / 'site.toml'} needs superlink = 'host:port', got {address!r}")
     return address
+
+
+def mend_port(folder: Path, config: Config) -> bool:
+    """Writes the federation's port into `site.toml` of a site that calls this host by another one;
+    whether there was any other. SpecError where the address cannot be changed like this."""
+    path, called = folder / "site.toml", load_address(folder)
+    host, _, port = called.rpartition(":")
+    if port == str(config.port):
+        return False
+    wanted = f"{config.host}:{config.port}"
+    line = re.compile(rf"^(\s*superlink\s*=\s*([\"'])){re.escape(called)}(\2)", re.MULTILINE)
+    text, changed = line.subn(rf"\g<1>{wanted}\g<3>", path.read_text("utf-8"))
+    if host != config.host or changed != 1:
+        raise SpecError(
+            f"{shown(path)} has the address {called}, but the port in federation.toml is "
+            f"{config.port}, so this site would never connect. Write the same port into both files"
+        )
+    save(Disk(), path, text.encode())
+    return True
 
 
 def load_limits(folder: Path) -> tuple[float, int]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..._errors import Failed, FlowerError, SpecError
-from ..._files import Disk, Locked, lock_within, owner_only
+from ..._files import Disk, Locked, lock_within, owner_only, shown
 from ..about import CANCELLED_WORDS
 from ..config import Config
 from ..folder import FederationFolder, load_places
@@ -154,8 +154,10 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
         group = Group(folder.server / "processes.json")
         if answers(_here(config), config.port):
             raise FlowerError(
-                f"port {config.port} of {_here(config)} is in use by another program; "
-                "set another port in federation.toml"
+                f"port {config.port} of {_here(config)} is in use by another program. Stop that "
+                "program, or use another port: write it into federation.toml (port = ...), and "
+                "into the file site.toml of each site (superlink = 'HOST:PORT'). The command `up` "
+                f"writes it into the files of sites in {shown(folder.path / 'sites')} by itself"
             )
         if not serves(folder.server, config.host):
             raise SpecError(
