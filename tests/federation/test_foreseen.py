@@ -10,9 +10,10 @@ import pytest
 import tomli_w
 from typer.testing import CliRunner
 
+from feddcd.analysis import _finished
 from feddcd.analysis.registry import ANALYSES
 from feddcd.cli.app import app
-from feddcd.federation.site import _foreseen, _words, approval
+from feddcd.federation.site import _columns, _foreseen, _words, approval
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
 from feddcd.federation.site.policy import Ruled
@@ -21,9 +22,10 @@ from feddcd.federation.wire import read_refusal, unpack_message
 from site_world import asked
 
 REMEDY = (
-    "A new plan can join rare levels or leave the column out. A model can use the logarithm of a "
-    "skewed column"
+    "A new plan can use the logarithm of a skewed column of numbers, or leave the column out. The "
+    "page 'The rules of a site' explains"
 )
+OF_LEVELS = "A new plan can join levels with few rows, or leave one of these columns out. The page"
 
 
 def place(folder, n=120, **policy):
@@ -78,8 +80,9 @@ def test_one_that_passes_says_what_can_still_happen(formula, tmp_path):
     site = place(tmp_path / "north")
     family = "binomial" if formula.startswith("event") else "gaussian"
     assert "waits for approval" in said(site, formula, family)
-    assert f"NOTE: {_foreseen.LATER}" in words(site)
-    assert "would refuse" not in words(site)
+    assert f"NOTE: {_foreseen.PASSED}" in words(site)
+    assert "depend on the sums of all sites, which this site does not know" in _foreseen.PASSED
+    assert "would refuse question" not in words(site)
     approve(site.folder, *waiting(site.folder))
     assert said(site, formula, family).kind == "sums"
 
@@ -112,7 +115,8 @@ def test_a_rare_column_is_named_with_what_helps(tmp_path):
         "NOTE: even if you approve, the rules of this site refuse this. The reason is the rule "
         "'support': in the column rare, fewer"
     ) in told
-    assert REMEDY in told
+    assert OF_LEVELS in told
+    assert "logarithm" not in told, "of 0 and 1 there is none"
     assert "but the rules of this site refuse a job that you approved" in agreed(site)
     assert "waits for approval" in said(site, "y ~ age")
     told = agreed(site)
@@ -138,7 +142,22 @@ def test_what_cannot_be_tried_is_no_reason_to_stop(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(ANALYSES["regression"]), "answer", fail)
     assert "waits for approval" in said(site, "y ~ age + bmi")
-    assert f"NOTE: {_foreseen.LATER}" in words(site)
+    assert f"NOTE: {_foreseen.PART}" in words(site)
+
+
+def test_an_entry_of_a_matrix_names_both_columns():
+    X, names = np.ones((40, 4)), ("(Intercept)", "age", "a", "b")
+    X[:, 1], X[:20, 2], X[19:, 3] = np.arange(40), 0.0, 0.0
+    told = [
+        (_columns.entry_of(what, names, None, parts.shape[1], at), parts[:, at].sum())
+        for what, parts in _finished._products("the Hessian", X, np.ones(40), names)
+        for at in range(parts.shape[1])
+    ]
+    of = "an entry of the Hessian, from the product of two"
+    assert (f"{of} categories, 'a' and 'b'", 0.0) in told
+    assert (f"{of} columns, 'age' and 'a'", sum(range(20, 40))) in told
+    assert len(told) == 6
+    assert _columns.entry_of("the vector", names, None, 9, 3) == "the vector (entry 4 of 9)"
 
 
 def test_where_the_rules_on_rows_are_off_nothing_is_said(tmp_path):

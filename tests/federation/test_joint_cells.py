@@ -1,6 +1,7 @@
 """Sums over categories are equations for how many patients have each combination of them: a site
 does not answer so many questions that a combination of few patients can be worked out."""
 
+import re
 from itertools import product
 
 import numpy as np
@@ -84,6 +85,28 @@ def test_three_answers_about_five_columns_tell_how_many_patients_have_each_combi
     assert "together would reveal that fewer than 5 rows have a certain combination" in story
     assert refusal(own, questions(), Policy(min_support=0)) is None
     assert refusal(own, questions(), hidden=True) is None
+
+
+def test_the_person_reads_which_combination_few_rows_have():
+    """As the page on rules promises; it is as short as it can be, and true."""
+    columns = patients()
+    names = ("(Intercept)", *(f"ward[T.{letter}]" for letter in "abcde"))
+    own = rows(columns)._replace(names=names)
+    *_, others, story = refusal(own, questions())
+    assert others == REFUSED
+    said = re.search(r"combination of values: (.*?)\. A new plan can join levels", story)
+    assert said, story
+    held, read = np.ones(len(columns), bool), said[1].replace(" and ", ", ").split(", ")
+    for part in read:
+        if part.startswith("the outcome = "):
+            x, value = own.data.Y[:, 0], float(part.rpartition(" ")[2])
+        else:
+            x, value = columns[:, "abcde".index(part[-1])], float(" = " in part)
+        held &= x == value
+    assert 0 < held.sum() < 5
+    assert len(read) < 6, "not all columns are needed"
+    *_, story = refusal(rows(columns)._replace(columns=("ward", "y")), questions())
+    assert "a certain combination of values of the columns 'ward', 'y'. A new plan" in story
 
 
 def test_a_cell_of_two_reference_levels_is_told_by_products_of_the_other_levels():

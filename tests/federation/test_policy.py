@@ -28,7 +28,7 @@ from feddcd.federation.site import _disclosure as outgoing
 from feddcd.federation.site import _methods, approval, template
 from feddcd.federation.site import log as outlog
 from feddcd.federation.site import policy as rules
-from feddcd.federation.site._disclosure import Outgoing, Release
+from feddcd.federation.site._disclosure import Outgoing, Release, describe
 from feddcd.federation.site.approval import Waits, approve, deny, waiting
 from feddcd.federation.site.log import LOG, verify_log
 from feddcd.federation.site.policy import (
@@ -451,6 +451,18 @@ def check_chain(folder):
     assert verify_log(folder).lines == 3
     logged(folder, 1)
     assert verify_log(folder).lines == 4
+
+
+def test_the_person_reads_how_many_rows_are_complete():
+    """The levels of a formula are counted without the rows that lack a value."""
+    told = lambda **levels: describe(
+        BASE._replace(kind="columns", rows=130, classes={}, levels=levels)
+    )
+    assert "  rows: 130, of which 124 are complete (the others lack a" in told(
+        sex={"m": 67, "f": 57}
+    )
+    for levels in ({"sex": {"m": 70, "f": 60}}, {}, {"sex": {}}, {"a": {"x": 5}, "b": {"y": 6}}):
+        assert "  rows: 130\n" in f"{told(**levels)}\n"
 
 
 def test_all_commands_name_the_same_line_of_a_changed_log(tmp_path):

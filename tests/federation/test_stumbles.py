@@ -435,7 +435,7 @@ def test_a_table_names_every_invited_site_that_it_lacks():
     }
 
 
-def test_a_site_that_calls_another_port_is_named(tmp_path):
+def test_a_site_that_calls_another_port_is_named_and_mended(tmp_path):
     for name in ("north", "south"):
         home = tmp_path / "sites" / name
         home.mkdir(parents=True)
@@ -446,8 +446,15 @@ def test_a_site_that_calls_another_port_is_named(tmp_path):
     places = [load_place(tmp_path / "sites" / name) for name in ("north", "south")]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(_federation, "load_places", lambda folder: places)
-        (said,) = _federation._elsewhere(folder, Config("fed", Spec(), port=9194))
-    assert "north" in said and "127.0.0.1:9093" in said and "9194" in said  # noqa: PT018
+        config = Config("fed", Spec(), host="127.0.0.1", port=9194)
+        said: list[str] = []
+        patch.setattr(_federation, "warn", said.append)
+        _federation._mend_ports(folder, config)
+        assert "north" in said[0] and "9194" in said[0] and "south" not in said[0]  # noqa: PT018
+        assert load_place(tmp_path / "sites" / "north").address == "127.0.0.1:9194"
+        other = Config("fed", Spec(), host="fed.example.org", port=9195)
+        with pytest.raises(SpecError, match=r"127.0.0.1:9194.* 9195, so this site would never"):
+            _federation._mend_ports(folder, other)
 
 
 def test_a_dominated_column_is_named():

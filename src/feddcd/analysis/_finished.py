@@ -17,6 +17,18 @@ RARE = 1000  # rows; of a sum over more, a few hold little
 OUTCOME, WEIGHT, OFFSET = "(outcome)", "(weight)", "(offset)"
 
 
+class Sums(str):
+    """What several sums are of; `each` has the words for every one, where these have names."""
+
+    each: tuple[str, ...] = ()
+
+    @classmethod
+    def named(cls, words: str, each: Sequence[str]) -> "Sums":
+        made = cls(words)
+        made.each = tuple(each)
+        return made
+
+
 def columns_of(rows: SiteRows) -> dict[str, np.ndarray]:
     """The columns of the design by name, the outcome, the weights and the offset."""
     X, Y, s, o = rows.data
@@ -107,22 +119,25 @@ def _products(
     too large for that, the pairs that few rows have a product of."""
     n, p = X.shape
     size, two = abs(X), np.all((X.min(0) == X) | (X.max(0) == X), axis=0)
-    of = lambda j: f" for {names[j]}" if names else ""
-    kinds = lambda j: {
-        f"an entry{of(j)} of {what}, from the product of two columns": False,
-        f"an entry{of(j)} of {what}, from the product of two categories": True,
-    }
+    entry = f"an entry of {what}, from the product of two"
+    kinds = {f"{entry} columns": False, f"{entry} categories": True}
+
+    def told(words: str, j: int, others: Sequence[int]) -> Sums:
+        pairs = [f"{words}, {names[j]!r} and {names[k]!r}" for k in others] if names else []
+        return Sums.named(words, pairs)
+
     if n * p**2 <= MOST_PRODUCTS:
         for j in range(p - 1):
             parts = size[:, j + 1 :] * (size[:, j] * curvature)[:, None]
-            for name, both in kinds(j).items():
-                yield name, parts[:, (two[j] & two[j + 1 :]) == both]
+            for words, both in kinds.items():
+                others = np.flatnonzero((two[j] & two[j + 1 :]) == both)
+                yield told(words, j, others + j + 1), parts[:, others]
         return
     there = (size * curvature[:, None] > 0).astype(np.float32)
     counts = np.triu(there.T @ there, 1)
     for j, k in np.argwhere((counts > 0) & (counts < RARE)):
         parts = size[:, j] * size[:, k] * curvature
-        yield [*kinds(j)][int(two[j] and two[k])], parts[parts > 0][:, None]
+        yield told([*kinds][int(two[j] and two[k])], j, [k]), parts[parts > 0][:, None]
 
 
 def _meat(scores: np.ndarray, cluster: np.ndarray | None) -> np.ndarray:

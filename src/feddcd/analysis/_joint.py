@@ -50,6 +50,11 @@ def told(jobs: Sequence[AskedJob], k: int, free: bool = False) -> Array:
     """Of the rows in joint cells of fewer than k: their entries in an orthonormal basis of all
     functions of rows of which the sum is told. Nothing where there are no such cells. `free`: of
     the first job, whoever asks may choose any points."""
+    return told_of_rows(jobs, k, free)[0]
+
+
+def told_of_rows(jobs: Sequence[AskedJob], k: int, free: bool = False) -> tuple[Array, Array]:
+    """The same, and the places of these rows in the site's table."""
     now, *earlier = jobs
     if free and now.questions and not isinstance(now.rows.data, DescribedRows):
         now = now._replace(questions=[*now.questions, *_chosen(now.rows, now.questions[-1])])
@@ -57,18 +62,20 @@ def told(jobs: Sequence[AskedJob], k: int, free: bool = False) -> Array:
     # what is too large is looked at as far as products of earlier jobs tell, then without them
     for each in ([now, *earlier], [now, *plain[1:]], [now], plain[:1]):
         coded = [_Coded.of(job, k) for job in each]
-        at, sizes, first = _cells([_places(job.rows) for job in each], [c.codes for c in coded])
+        places = [places_of(job.rows) for job in each]
+        at, sizes, first = _cells(places, [c.codes for c in coded])
         small, equations = sizes < k, sum(one.equations for one in coded)
         if not small.any():
             break
         if len(sizes) * equations * min(len(sizes), equations) <= MOST_WORK:
             W = np.hstack([c.of_cells(own, sizes) for c, own in zip(coded, first, strict=True)])
             Q = np.linalg.qr(_known(W) * np.sqrt(sizes)[:, None])[0] / np.sqrt(sizes)[:, None]
-            return Q[at[small[at]]]
-    return np.zeros((0, 0))
+            every = np.unique(np.concatenate(places))
+            return Q[at[small[at]]], every[small[at]]
+    return np.zeros((0, 0)), np.zeros(0, int)
 
 
-def _places(rows: SiteRows) -> Array:
+def places_of(rows: SiteRows) -> Array:
     """Of a job's rows in the site's table."""
     if rows.places is not None:
         return rows.places

@@ -43,11 +43,18 @@ def changes(rows: SiteRows, question: Any) -> Iterator[tuple[str, np.ndarray]]:
         yield from _finished.changes(rows, question)
 
 
-def joint(jobs: Sequence[AskedJob], k: int, free: bool = False) -> np.ndarray:
+def joint(jobs: Sequence[AskedJob], k: int, free: bool = False) -> tuple[np.ndarray, np.ndarray]:
     """Of rows in joint cells of fewer than k: what the answers to all questions of these jobs tell
-    together, as `_joint.told` has it. The first job is the one that is asked now."""
+    together, as `_joint.told` has it, and their places. The first job is the one asked now."""
     known = [each for each in jobs if isinstance(each.rows.data, DesignRows | DescribedRows)]
-    return _joint.told(known, k, free) if known[:1] == [*jobs][:1] else np.zeros((0, 0))
+    if known[:1] != [*jobs][:1]:
+        return np.zeros((0, 0)), np.zeros(0, int)
+    return _joint.told_of_rows(known, k, free)
+
+
+def places_of(rows: SiteRows) -> np.ndarray:
+    """Of the rows of a job in the site's table."""
+    return _joint.places_of(rows)
 
 
 def told_together(job: AskedJob, k: int) -> list[np.ndarray]:

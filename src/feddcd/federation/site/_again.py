@@ -10,8 +10,9 @@ from ..._files import shown
 from ...analysis.protocol import SiteRows
 from ...analysis.registry import AskedJob, changes, joint, steep
 from ...sums.job import Job
-from ._columns import FEW, REMEDY, dominated, entry_of, held_by_few
+from ._columns import FEW, OF_LEVELS, REMEDY, dominated, entry_of, few_that_hold
 from ._job_file import JobFile
+from ._named_cells import combination_told
 from ._words import notes
 from .approval import ID_LENGTH, NOBODY, Asker, require
 from .policy import Policy, Ruled
@@ -50,16 +51,22 @@ def check_joint(
     k = policy.min_support
     if k < 2 or hidden:
         return
-    few = lambda Q: Q.size and held_by_few(Q, k) > FEW
-    if few(joint([AskedJob(rows, [*rows.before, question]), *earlier], k, free)):
-        if earlier and few(joint(earlier, k)):  # they reveal it already, under earlier rules
+    if (few := _few(joint([AskedJob(rows, [*rows.before, question]), *earlier], k, free), k)).size:
+        if earlier and _few(joint(earlier, k), k).size:  # revealed already, under earlier rules
             return check_joint(policy, rows, question, hidden, free)
         whose = "this job and earlier jobs" if earlier else "this job"
         what = (
-            f"the answers of {whose} together would reveal that fewer than {k} rows have a "
-            "certain combination of values"
+            f"the answers of {whose} together would reveal that fewer than {k} rows have "
+            f"{combination_told(rows, few, k)}"
         )
-        raise Ruled("joint_cells", f"{what}. {REMEDY}")
+        raise Ruled("joint_cells", f"{what}. {OF_LEVELS}")
+
+
+def _few(found: tuple[np.ndarray, np.ndarray], k: int) -> np.ndarray:
+    """The places of rows of which too much is told."""
+    Q, places = found
+    share, rows = few_that_hold(Q, k) if Q.size else (0.0, np.zeros(0, int))
+    return places[rows] if share > FEW else places[:0]
 
 
 def once(

@@ -3,8 +3,7 @@
 k is the least number of rows that a number may speak of. Each rule gives why not, or nothing.
 """
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,10 +14,13 @@ FEW = 0.9  # of a combination, in fewer than k rows: it speaks of them
 MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
 RELATED = 0.5  # r²: columns that have less in common are not nearly alike
 SAME = 1e-12  # of the size: differences below are rounding
-LEVEL = re.compile(r"(?:C\()?(?P<column>[^\[\]()]+)\)?\[(?:T\.)?(?P<level>[^\[\]]+)\]$")
+POLICY = "The page 'The rules of a site' explains which policy would allow this job"
 REMEDY = (
-    "A new plan can join rare levels or leave the column out. A model can use the logarithm of a "
-    "skewed column. The page 'The rules of a site' explains which policy would allow this job"
+    "A new plan can use the logarithm of a skewed column of numbers, or leave the column out. "
+    f"{POLICY}"
+)
+OF_LEVELS = (  # of columns of two values, which have no logarithm
+    f"A new plan can join levels with few rows, or leave one of these columns out. {POLICY}"
 )
 
 DESCRIBED = (
@@ -35,14 +37,22 @@ def remedy(plan: Any, column: str = "", other: str = REMEDY) -> str:
     return DESCRIBED.format(column or "COLUMN") if described else other
 
 
+def advice(plan: Any, name: str, column: np.ndarray) -> str:
+    """The same for a finished column: one of two values has no logarithm."""
+    return remedy(plan, name, OF_LEVELS if len(np.unique(column)) == 2 else REMEDY)
+
+
 def entry_of(what: str, names: Sequence[str] | None, question: Any, entries: int, at: int) -> str:
     """The sum in words, and to which column an entry belongs, if each has this many entries."""
+    if own := getattr(what, "each", ()):
+        return own[at]
     if not names or entries == 1:
         return what
     each, rest = divmod(entries, len(names))
-    mixed = getattr(question, "basis", np.zeros(0)).size  # combinations of columns
-    if rest or not each or mixed:
-        return f"{what} (its number {at + 1})"
+    if getattr(question, "basis", np.zeros(0)).size:
+        return f"{what}, for a combination of columns"
+    if rest or not each:
+        return f"{what} (entry {at + 1} of {entries})"
     column = f"the column {names[at // each]!r}"
     return what.replace("a column", column) if "a column" in what else f"{what}, for {column}"
 
@@ -92,40 +102,11 @@ def small_cells(
     other, and with the others. The cells of a column are its rows that differ from its most
     frequent value, and those that differ from 0: products of two columns, shifted so, are sums over
     the joint cell. A column of two values, as that of a level is, has a cell for each of them."""
-    for (one, _), (other, _) in _small_cells(columns, others, k):
+    for (one, _), (other, _) in cells_of_few(columns, others, k):
         yield one, other
 
 
-def small_cells_told(
-    columns: Mapping[str, np.ndarray],
-    others: Mapping[str, np.ndarray],
-    k: int,
-    levels: Mapping[str, Iterable[Any]],
-) -> Iterator[str]:
-    """The same cells in words, for the people at the site: `stage = III and sex = female`."""
-    every = {**others, **columns}
-    for pair in _small_cells(columns, others, k):
-        yield " and ".join(_cell_told(name, every[name], rows, levels) for name, rows in pair)
-
-
-def _cell_told(
-    name: str, x: np.ndarray, rows: np.ndarray, levels: Mapping[str, Iterable[Any]]
-) -> str:
-    values, shown = np.unique(x), "the outcome" if name == "(outcome)" else name
-    if len(values) > 2:
-        rest = np.unique(x[~rows])
-        return f"{shown} other than {rest[0]:g}" if rest.size else f"{shown} other than 0"
-    value, of = x[rows][0], LEVEL.match(name)
-    if of is None or set(values) - {0.0, 1.0}:
-        return f"{shown} = {value:g}"
-    column, level = of["column"], of["level"]
-    if value == 1:
-        return f"{column} = {level}"
-    left = [str(other) for other in levels.get(column, ()) if str(other) != level]
-    return f"{column} = {left[0]}" if len(left) == 1 else f"{column} other than {level}"
-
-
-def _small_cells(
+def cells_of_few(
     columns: Mapping[str, np.ndarray], others: Mapping[str, np.ndarray], k: int
 ) -> Iterator[tuple[tuple[str, np.ndarray], tuple[str, np.ndarray]]]:
     """Pairs of a column and the rows of its cell."""
@@ -267,10 +248,15 @@ def _farthest(columns: Mapping[str, np.ndarray], row: int) -> str:
 
 
 def held_by_few(Q: np.ndarray, k: int, steps: int = 3) -> float:
-    """The most that some k - 1 rows are found to hold of a combination: it begins near each row of
-    such a leverage as one of them must have, and goes on with what the rows that hold most of it
-    allow. Nothing where none can hold FEW."""
-    n, few, found = len(Q), min(k - 1, len(Q)), 0.0
+    """The most that some k - 1 rows are found to hold of a combination."""
+    return few_that_hold(Q, k, steps)[0]
+
+
+def few_that_hold(Q: np.ndarray, k: int, steps: int = 3) -> tuple[float, np.ndarray]:
+    """That share and these rows: it begins near each row of such a leverage as one of them must
+    have, and goes on with what the rows that hold most of it allow. Nothing where none can hold
+    FEW."""
+    n, few, found, who = len(Q), min(k - 1, len(Q)), 0.0, np.zeros(0, int)
     near = np.flatnonzero(np.sum(Q**2, 1) * few > FEW)
     step = max(1, 10**7 // n)
     for start in range(0, len(near), step):
@@ -279,5 +265,7 @@ def held_by_few(Q: np.ndarray, k: int, steps: int = 3) -> float:
             rows = np.argpartition((Q @ ways.T) ** 2, n - few, axis=0)[n - few :].T
             held, vectors = np.linalg.eigh(np.einsum("rip,rjp->rij", Q[rows], Q[rows]))
             ways = np.einsum("rip,ri->rp", Q[rows], vectors[:, :, -1])
-            found = max(found, float(held[:, -1].max()))
-    return found
+            if (most := float(held[:, -1].max())) > found:
+                best = int(held[:, -1].argmax())
+                found, who = most, rows[best][vectors[best, :, -1] ** 2 > 1 / (4 * few)]
+    return found, who

@@ -72,10 +72,18 @@ def _describe_names(outgoing: Outgoing) -> str:
         f"  columns: {len(outgoing.columns)}: {listed(outgoing.columns)}",
         *(f"  {name}: {len(rows)}: {listed(list(rows), 20)}" for name, rows in kinds.items()),
         "These numbers stay at this site. Only you see these numbers, for your decision:",
-        f"  rows: {outgoing.rows}",
+        f"  rows: {_rows_told(outgoing.rows, kinds)}",
         *(f"  rows by {name}: {counts(rows)}" for name, rows in kinds.items()),
     ]
     return "\n".join(lines)
+
+
+def _rows_told(rows: int, kinds: Mapping[str, Mapping[Any, int]]) -> str:
+    """The levels count only rows that have all values, where rows without some are left out."""
+    sums = {sum(counts.values()) for counts in kinds.values() if counts}
+    if len(sums) != 1 or sums == {rows}:
+        return str(rows)
+    return f"{rows}, of which {sums.pop()} are complete (the others lack a value)"
 
 
 def _numbers(array: np.ndarray, most: int = 6) -> str:

@@ -26,8 +26,17 @@ from .rules import JobFacts, check_answer, check_columns, earlier_columns, hides
 MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first question is enough
 MOST_QUESTIONS = 12
 LATER = (
-    "this site also checks every answer. If few rows give most of a sum (rule 'dominance'), "
-    "this site refuses the job later, and its log says why"
+    "The questions of the real job depend on the sums of all sites, which this site does not know "
+    "now. So the rules can refuse a question after you approve, for example if few rows give most "
+    "of a sum (rule 'dominance'). Then the job ends, and the log of this site says why"
+)
+PASSED = (
+    "feddcd tried this job with the rows of this site alone, and the rules would refuse no "
+    f"question. {LATER}"
+)
+PART = (
+    "feddcd could try only a part of this job with the rows of this site alone, and the rules "
+    f"would refuse no question of this part. {LATER}"
 )
 
 
@@ -39,10 +48,9 @@ def foreseen(
         return []
     try:
         earlier = earlier_jobs(policy, facts, memory)
-        refused = _tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)
+        return [_tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)]
     except (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError):
-        refused = ""  # of these rows alone there is no table: nothing is known in advance
-    return [refused] if refused else [LATER]
+        return [PART]  # of these rows alone there is no table
 
 
 def refused_with(
@@ -63,7 +71,8 @@ def refused_with(
         columns = dict(analysis.columns_of(rows))
         check_columns(columns, known, rows.n, policy, facts.mode, rows.plan, rows.levels)
         earlier = earlier_jobs(policy, facts, memory)
-        return _tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)
+        told = _tried(policy, as_told(policy, rows, analysis), analysis, facts, earlier)
+        return "" if told in (PASSED, PART) else told
     except Ruled as error:
         return f"rule {error.rule!r}: {error.story}"
     except (FeddcdError, ArithmeticError, ValueError, LookupError, np.linalg.LinAlgError):
@@ -81,7 +90,9 @@ def _tried(
     replay, before = Replay(analysis, rows.plan, agreed, elsewhere=False), []
     large = rows.n * len(rows.names or rows.columns) ** 2 > MOST_WORK
     for number in range(1, 2 if large else MOST_QUESTIONS):
-        if (asked := replay.expected) is None or replay.begun > 1:
+        if (asked := replay.expected) is None:
+            return PASSED
+        if replay.begun > 1:  # without a column
             break
         if why := _refused(policy, rows, analysis, asked, facts, before, earlier):
             return (
@@ -90,7 +101,7 @@ def _tried(
             )
         before.append(asked)
         replay.step(analysis.answer(rows._replace(least=0, alone=False), asked))
-    return ""
+    return PART
 
 
 def _refused(

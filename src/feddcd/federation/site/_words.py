@@ -12,7 +12,7 @@ from ...analysis.blocks import may_leave
 from ...analysis.protocol import Offered, SiteRows
 from ...data.codebook import Codebook
 from ...data.conform import caps_of
-from ._columns import smallest_cell
+from ._columns import OF_LEVELS, smallest_cell
 from .log_words import IN_VAIN
 from .policy import Ruled
 
@@ -40,8 +40,8 @@ ASKED = {  # settings of plans, and what a person reads
     "go_on_without": "if a site refuses, the other sites begin a new job",
 }
 JOIN = (
-    "join levels with few rows, or leave out the category. For small hospitals, "
-    "the page 'The rules of a site' explains the setting small_cells"
+    "join levels with few rows, or leave out one of these columns. For small hospitals, the page "
+    "'The rules of a site' explains the setting small_cells"
 )
 CURE = "use the logarithm of a column with extreme values, or use fewer columns"
 CURES = {  # by rule, where something else helps
@@ -83,8 +83,13 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
     """Nothing of a description: its cells are categories by groups, and small ones do not leave."""
     if getattr(plan, "analysis", "") == "describe":
         return []
-    told = "the job has none" if cell is None else plural(cell, "row")
-    return [f"  smallest cell of categories: {told}"]
+    if cell is None:
+        return ["  smallest cell of categories: the job has none"]
+    return [
+        f"  smallest cell of categories: {plural(cell, 'row')}",
+        "    (a cell is one value of a column with two values, or a pair of such values of two "
+        "columns; a combination of three or more columns can have fewer rows)",
+    ]
 
 
 def _left_out(rows: SiteRows) -> str:
@@ -199,7 +204,7 @@ def against(error: Exception) -> list[str]:
     why = (
         f"The reason is the rule {error.rule!r}: {error.story}" if ruled else f"The reason: {error}"
     )
-    cure = CURES.get(error.rule, CURE) if ruled else ""
+    cure = "" if not ruled else JOIN if OF_LEVELS in error.story else CURES.get(error.rule, CURE)
     note = f"  NOTE: {IN_VAIN}. {printable(why)}."
     alike = [
         "  The coordinator gets a refusal without this reason, whether you approve or deny.",

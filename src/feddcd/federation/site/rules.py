@@ -25,6 +25,7 @@ from . import _columns as numbers
 from ._clusters import check_by_site, check_clusters
 from ._ledger import budget_lines as budget_lines
 from ._ledger import check_room
+from ._named_cells import is_of_levels, small_cells_told
 from ._overlaps import check_told
 from ._roles import check_named, check_roles
 from ._sets import check_sets, doubts_of
@@ -170,12 +171,12 @@ def check_columns(
     for name, column in columns.items():
         if numbers.unsupported(column, k):
             told = f"in the column {name}, fewer than {k} rows differ from the most frequent value"
-            raise Ruled("support", f"{told}. {numbers.remedy(plan, name)}")
+            raise Ruled("support", f"{told}. {numbers.advice(plan, name, column)}")
         if numbers.lonely(column, k, policy.max_share):
             told = f"in the column {name}, fewer than {k} rows are far from all other rows"
             told = f"{told} (max_share = {policy.max_share})"
-            raise Ruled("dominance", f"{told}. {numbers.remedy(plan, name)}{numbers.SHARE}")
-    few = numbers.small_cells_told(columns, earlier, k, levels)
+            raise Ruled("dominance", f"{told}. {numbers.advice(plan, name, column)}{numbers.SHARE}")
+    few = small_cells_told(columns, earlier, k, levels)
     for cell in () if hides_cells(policy, mode) else few:
         raise Ruled("cells", f"fewer than {k} rows have {cell}")
     for one, other in numbers.nearly_alike(columns, earlier, k):
@@ -271,13 +272,13 @@ def check_answer(
             continue
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
-            size, at = parts.shape[1], int(wrong[0])
-            which = numbers.entry_of(what, rows.names, question, size, at)
+            which = numbers.entry_of(what, rows.names, question, parts.shape[1], int(wrong[0]))
             told = f"{k - 1} rows alone give too large a part of {which}"
             column = next((name for name in rows.columns if what.endswith(f" of {name}")), "")
             told = f"{told} (max_share = {policy.max_share})"
-            remedy = numbers.remedy(rows.plan, column)
-            raise Ruled("dominance", f"{told}. {remedy}{numbers.SHARE}")
+            other = numbers.OF_LEVELS if is_of_levels(rows, which) else numbers.REMEDY
+            cure = numbers.remedy(rows.plan, column, other)
+            raise Ruled("dominance", f"{told}. {cure}{numbers.SHARE}")
 
 
 def _check_number(
