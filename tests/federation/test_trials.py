@@ -197,6 +197,16 @@ def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, 
             in told
         )
 
+    def stop(*_):
+        raise SpecError("here it ends")
+
+    monkeypatch.setattr(_simulate, "coordinate", stop)
+    (tmp_path / "again.toml").write_text(job)
+    done = CliRunner().invoke(app, ["federation", "simulate", "fed", "--job", "again.toml"])
+    told = " ".join(done.output.split())  # the same foresight for another job of the same sites
+    assert told.count("will refuse this job") == (1 if why and careful else 0), told
+    assert (_simulate.EARLIER in told) == bool(why and careful)
+
 
 def test_a_careful_trial_of_a_training_says_that_no_site_takes_part(tmp_path):
     words = ["init", str(tmp_path / "fed"), "--sites", "3", "--data", "digits", "--careful"]

@@ -1,4 +1,4 @@
-"""What `feddcd federation init --careful` foresees."""
+"""What `feddcd federation init --careful` and `simulate --job` foresee."""
 
 from .._files import shown
 from ..federation.folder import FederationFolder, load_places
@@ -8,8 +8,9 @@ from ._habits import found
 from ._terminal import warn
 
 
-def warn_certain(folder: FederationFolder) -> None:
-    """What careful rules refuse with these data: people would approve it in vain."""
+def warn_certain(folder: FederationFolder, more: str = "") -> None:
+    """What careful rules refuse with these data: people would approve it in vain. `more` is said
+    where anything is."""
     from ..federation.site.certain import certain_refusals  # with pandas
 
     if (plan := folder.config().plan) is None:
@@ -20,12 +21,14 @@ def warn_certain(folder: FederationFolder) -> None:
         )
     places = load_places(folder)
     refused = certain_refusals(places, plan)
-    found(refused=refused)
+    found(**{"foreseen" if more else "refused": refused})  # a run has its own word for the second
     for site, why in refused.items():
         warn(
             f"with these data, {site} will refuse this job, even if a person approves it. Reason: "
             f"{why}. Change the data, the job, or the rules in {shown(folder.site(site) / FILE)}"
         )
+    if refused and more:
+        warn(more)
     left = len(places) - len(refused)
     if refused and left < FEWEST <= len(places):
         few = f"only {left} of {len(places)} sites" if left else "no site"

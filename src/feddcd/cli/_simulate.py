@@ -19,12 +19,15 @@ from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.trial import note_trial
+from ._certain import warn_certain
 from ._federation import show_events, show_training
 from ._habits import as_json
 from ._site import decision_lines
 from ._study_text import study_text
 from ._tables import show_table
 from ._terminal import note, say
+
+EARLIER = "This check does not know earlier jobs, which can be a reason for more refusals"
 
 
 class Trial(NamedTuple):
@@ -57,6 +60,8 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
     if job is not None:
         with owner_only():
             folder = want(folder, study or _named(job), study_text(job, trial.mode, ""))
+        if len(loose) < len(places) and folder.config().plan is not None:
+            warn_certain(folder, EARLIER)
     config = folder.config()
     given = {"folder": str(folder.path), "rounds": trial.rounds, "mode": trial.mode}
     seen = WaitingSites(folder, config.approvals)
