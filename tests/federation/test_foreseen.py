@@ -25,7 +25,7 @@ REMEDY = (
     "A new plan can use the logarithm of a skewed column of numbers, or leave the column out. The "
     "page 'The rules of a site' explains"
 )
-OF_LEVELS = "A new plan can join levels with few rows, or leave one of these columns out. The page"
+OF_LEVELS = "A new plan can join levels with few rows, or leave out a column. The page"
 
 
 def place(folder, n=120, **policy):

@@ -27,7 +27,7 @@ from feddcd.cli._status import handler_of, lines_of, page_of, status_of
 from feddcd.cli._study_text import study_text
 from feddcd.cli._tables import uninvite
 from feddcd.cli.app import app, main
-from feddcd.federation import status
+from feddcd.federation import _site_status, status
 from feddcd.federation.about import StudyEnd
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _ending, _rosters, _tables
@@ -801,9 +801,12 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     assert lines == [
         "connected to h:1",
         f"connecting with h:1: {restarted}",
-        f"connecting with h:1: {_serving.KNOWN_BEFORE}",
+        f"connecting with h:1: {_site_status.KNOWN_BEFORE}",
     ]
     assert asks == [north, north], "it may have been retired"
+    del lines[:]
+    _serving._show_ended(("", ""), f"h:1 does not accept this site: {unknown}")
+    assert lines[0] == f"this site is not connected: {_site_status.KNOWN_BEFORE}"
     assert status_of(north)["next"].startswith("wait a minute")
     enrolled = north / "enrolled.json"
     os.utime(enrolled, (time.time() + 9, time.time() + 9))  # it enrols again

@@ -131,7 +131,7 @@ def _products(
             parts = size[:, j + 1 :] * (size[:, j] * curvature)[:, None]
             for words, both in kinds.items():
                 others = np.flatnonzero((two[j] & two[j + 1 :]) == both)
-                yield told(words, j, others + j + 1), parts[:, others]
+                yield told(words, j, [*map(int, others + j + 1)]), parts[:, others]
         return
     there = (size * curvature[:, None] > 0).astype(np.float32)
     counts = np.triu(there.T @ there, 1)

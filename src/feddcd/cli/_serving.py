@@ -31,7 +31,7 @@ from ..federation.site.approval import (
 )
 from ..federation.site.denials import asked_again
 from ..federation.site.ended import ended_words
-from ..federation.status import KNOWN_BEFORE, RESTARTED, UNKNOWN, is_unconfirmed, looks_words
+from ..federation.status import RESTARTED, UNKNOWN, is_unconfirmed, looks_words, why_of
 from ._federation import terminable
 from ._site import decision_lines
 from ._tables import show_event
@@ -176,7 +176,7 @@ def _show_link(
         if now[0] == "connected":
             is_back(folder)
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
-        why = KNOWN_BEFORE if UNKNOWN in now[1] else now[1]
+        why = why_of(now[1])
         say(f"{to}: {why}" if why else to)
         last = enrolment_words(folder).split()[3:]  # those that a person here has to hear
         if (before[0], now[0]) == (WAITS_FOR_CONFIRM, "connected") and last:
@@ -190,7 +190,7 @@ def _show_link(
 def _show_ended(before: tuple[str, str], why: str) -> tuple[str, str]:
     """Once for each reason, as the program ends again and again until a person has mended it."""
     if before != (ENDED, why):
-        say(f"this site is not connected: {why}")
+        say(f"this site is not connected: {why_of(why)}")
         say(f"this site tries again every {REST_S:g} s")
     return ENDED, why
 

@@ -29,7 +29,8 @@ UNCONFIRMED = "the person at the coordinator has not confirmed this site yet"
 KNOWN_BEFORE = (
     "the coordinator let this site in before, but does not let it in now. Perhaps the coordinator "
     "still holds the earlier connection of this site, or has just started. Each of these lasts up "
-    "to a minute; this site tries again"
+    "to a minute, and this site tries again. If it lasts longer, ask the person at the coordinator "
+    "whether this site is still a member"
 )
 LAST = 5  # lines of the log, or of events, that are shown
 

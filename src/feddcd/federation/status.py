@@ -14,7 +14,6 @@ from .._text import printable, spoken
 from ._next_step import OWN, UNREADABLE, UNSERVED, next_step
 from ._next_step import UNSURE as UNSURE
 from ._next_step import waits_in_words as waits_in_words
-from ._site_status import KNOWN_BEFORE as KNOWN_BEFORE
 from ._site_status import LAST
 from ._site_status import RESTARTED as RESTARTED
 from ._site_status import UNCONFIRMED as UNCONFIRMED
@@ -23,6 +22,7 @@ from ._site_status import is_unconfirmed as is_unconfirmed
 from ._site_status import log_of as log_of
 from ._site_status import looks_words as looks_words
 from ._site_status import site_status as site_status
+from ._site_status import why_of as why_of
 from .about import in_study
 from .enrolment import desk
 from .enrolment.invitation import when

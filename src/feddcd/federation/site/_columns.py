@@ -20,7 +20,7 @@ REMEDY = (
     f"{POLICY}"
 )
 OF_LEVELS = (  # of columns of two values, which have no logarithm
-    f"A new plan can join levels with few rows, or leave one of these columns out. {POLICY}"
+    f"A new plan can join levels with few rows, or leave out a column. {POLICY}"
 )
 
 DESCRIBED = (

@@ -40,7 +40,7 @@ ASKED = {  # settings of plans, and what a person reads
     "go_on_without": "if a site refuses, the other sites begin a new job",
 }
 JOIN = (
-    "join levels with few rows, or leave out one of these columns. For small hospitals, the page "
+    "join levels with few rows, or leave out a column. For small hospitals, the page "
     "'The rules of a site' explains the setting small_cells"
 )
 CURE = "use the logarithm of a column with extreme values, or use fewer columns"
