@@ -104,6 +104,10 @@ def test_the_person_reads_which_combination_few_rows_have():
             x, value = columns[:, "abcde".index(part[-1])], float(" = " in part)
         held &= x == value
     assert 0 < held.sum() < 5
+    with pytest.raises(Ruled) as found:
+        check_joint(CAREFUL, own, questions()[0], False, False)
+    assert " = " not in found.value.in_log, "the log is for ever, and has no value of a patient"
+    assert "have a certain combination of values of: ward[T." in found.value.in_log
     assert len(read) < 6, "not all columns are needed"
     *_, story = refusal(rows(columns)._replace(columns=("ward", "y")), questions())
     assert "a certain combination of values of the columns 'ward', 'y'. A new plan" in story

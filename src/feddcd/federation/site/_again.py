@@ -12,7 +12,7 @@ from ...analysis.registry import AskedJob, changes, joint, steep
 from ...sums.job import Job
 from ._columns import FEW, OF_LEVELS, REMEDY, dominated, entry_of, few_that_hold
 from ._job_file import JobFile
-from ._named_cells import combination_told
+from ._named_cells import combination_of
 from ._words import notes
 from .approval import ID_LENGTH, NOBODY, Asker, require
 from .policy import Policy, Ruled
@@ -55,11 +55,9 @@ def check_joint(
         if earlier and _few(joint(earlier, k), k).size:  # revealed already, under earlier rules
             return check_joint(policy, rows, question, hidden, free)
         whose = "this job and earlier jobs" if earlier else "this job"
-        what = (
-            f"the answers of {whose} together would reveal that fewer than {k} rows have "
-            f"{combination_told(rows, few, k)}"
-        )
-        raise Ruled("joint_cells", f"{what}. {OF_LEVELS}")
+        what = f"the answers of {whose} together would reveal that fewer than {k} rows have"
+        held, in_log = (f"{what} {words}. {OF_LEVELS}" for words in combination_of(rows, few, k))
+        raise Ruled("joint_cells", held, in_log=in_log)
 
 
 def _few(found: tuple[np.ndarray, np.ndarray], k: int) -> np.ndarray:

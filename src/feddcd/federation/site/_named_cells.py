@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,19 +60,31 @@ def is_of_levels(rows: SiteRows, which: str) -> bool:
     return two or "of two categories" in which
 
 
-def combination_told(rows: SiteRows, places: np.ndarray, k: int) -> str:
+class Combination(NamedTuple):
+    """What few rows have, for a person here; and for the log, out of which nobody can take the
+    values of a patient who withdraws."""
+
+    told: str
+    in_log: str
+
+
+def combination_of(rows: SiteRows, places: np.ndarray, k: int) -> Combination:
     """The shortest combination that fewer than k rows have, one of the rows at these places among
     them; where none is found, the columns that the job uses."""
-    found: list[list[str]] = []
+    found: list[list[tuple[str, str]]] = []
     if rows.names:
         columns = ANALYSES[rows.plan.analysis].columns_of(rows)
         few = {name: x for name, x in columns.items() if 1 < len(np.unique(x)) <= VALUES}
         for at in np.flatnonzero(np.isin(places_of(rows), places)):
             if cell := _cell_of(few, int(at), k):
-                found.append([_value_told(n, few[n], float(few[n][at]), rows.levels) for n in cell])
+                values = [_value_told(n, few[n], float(few[n][at]), rows.levels) for n in cell]
+                found.append([*zip(values, map(_shown, cell), strict=True)])
+    what = "a certain combination of values"
     if not found:
-        return f"a certain combination of values of the columns {listed(rows.columns, MOST)}"
-    return f"a certain combination of values: {sentence_list(min(found, key=len))}"
+        told = f"{what} of the columns {listed(rows.columns, MOST)}"
+        return Combination(told, told)
+    values, names = zip(*min(found, key=len), strict=True)
+    return Combination(f"{what}: {sentence_list(values)}", f"{what} of: {sentence_list(names)}")
 
 
 def _cell_of(columns: Mapping[str, np.ndarray], at: int, k: int) -> list[str]:
