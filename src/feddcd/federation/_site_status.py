@@ -160,6 +160,8 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
     if held["why"] == UNCONFIRMED:
         words = enrolment_words(folder)
         return f"call the person at the coordinator, and compare these enrolment words: {words}"
+    if held["why"] == KNOWN_BEFORE:
+        return "wait a minute: this site tries again by itself"
     if held["state"] == "connecting":
         return (
             "wait a minute. If there is still no connection, ask the person at the "
