@@ -14,6 +14,8 @@ from ._federation_options import (
     Rounds,
     SiteFolder,
     Sites,
+    TrialJob,
+    TrialStudy,
     Waiting,
 )
 from ._terminal import option
@@ -163,17 +165,8 @@ def simulate(
         option("Before an answer leaves a site, show the answer and ask you.", "--show-outgoing"),
     ] = False,
     mode: Mode = None,
-    job: Annotated[
-        Path | None,
-        option("Run the job in this file as a new study, with the sites of this trial."),
-    ] = None,
-    study: Annotated[
-        str | None,
-        option(
-            "With --job: the name of the study. Default: the name of the job's file, or of its "
-            "folder if the file is job.toml."
-        ),
-    ] = None,
+    job: TrialJob = None,
+    study: TrialStudy = None,
 ) -> None:
     """Run coordinator and sites in one process, without Flower. The ledger and the files are the
     same as with Flower.

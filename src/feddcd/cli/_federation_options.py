@@ -28,6 +28,16 @@ Mode = Annotated[
         "each site, and there is no proof file. Default: the mode in the job file."
     ),
 ]
+TrialJob = Annotated[
+    Path | None, option("Run the job in this file as a new study, with the sites of this trial.")
+]
+TrialStudy = Annotated[
+    str | None,
+    option(
+        "With --job: the name of the study. Default: the name of the job's file, or of its folder "
+        "if the file is job.toml."
+    ),
+]
 SiteFolder = Annotated[
     Path, typer.Argument(help="The folder of the site.", metavar="SITE_DIR", show_default=False)
 ]
