@@ -107,7 +107,7 @@ CASES = [
     by_formula("there is nothing on the right of ~ in the formula 'death ~ '", "death ~ "),
     by_formula("C( has no closing bracket in the formula 'death ~ C(sex'", "death ~ C(sex"),
     by_formula("offset( has no closing bracket in the formula", "death ~ age + offset(log(dose)"),
-    by_formula("offset() must be a separate term", "death ~ age * offset(dose)"),
+    by_formula("must be a term of its own, as in y ~ x + offset", "death ~ age * offset(dose)"),
     by_formula("offset() is empty", "death ~ age + offset()"),
     by_formula("formula: log(sex): sex contains words, not numbers", "death ~ log(sex)"),
     by_formula("log(dose) is nan at row", "death ~ age + log(dose)"),
