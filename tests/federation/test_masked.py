@@ -1005,6 +1005,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
             assert json.loads(said.out) == {"valid": False, "reason": reason}
         else:
             assert said.out.startswith("NOT VERIFIED: ")
+            assert " ".join(said.out.split()).endswith(f"know the reason reason: {reason}")
     with pytest.raises(SystemExit) as end:
         main(["federation", "verify", str(study / "glm")])
     assert end.value.code == 2, "there is no proof"

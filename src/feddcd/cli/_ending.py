@@ -48,7 +48,9 @@ def judged(verdict: str) -> Iterator[None]:
     except FeddcdError as error:
         found(valid=False, reason=told(error))
         say(verdict)
-        complain(error)
+        say(f"reason: {told(error)}")  # a file with the verdict has it, too
+        if not (sys.stdout.isatty() and sys.stderr.isatty()):  # where a person would read it twice
+            complain(error)
         sys.exit(UNPROVEN)
 
 
