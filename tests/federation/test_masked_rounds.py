@@ -17,6 +17,7 @@ from feddcd.durable.codec import pack, unpack
 from feddcd.durable.ledger import Ledger
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator.inspect import inspect, verify
+from feddcd.federation.roster import keep_earlier
 from feddcd.federation.site import _masked_training
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import approve, waiting, words_of
@@ -188,8 +189,17 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
         records={"sealed": lambda meta: meta["members"][1].__setitem__(2, 9)},
     )
     lie("no site has signed the job", records={"sealed": joined})
-    (home.server / "roster.json").write_bytes(roster(("a", "b", "c")).to_json())
+    path, other = home.server / "roster.json", roster(("a", "b", "c")).to_json()
+    own = path.read_bytes()
+    path.write_bytes(other)
     lie("the roster in the ledger is not the roster in this folder")
+    path.write_bytes(own)
+    assert verify(home).earlier is None
+    keep_earlier(home.server)
+    path.write_bytes(other)
+    before = verify(home).earlier
+    assert before is not None
+    assert before.roster.to_json() == own
 
 
 def written(home):

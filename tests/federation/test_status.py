@@ -10,6 +10,7 @@ import shutil
 import threading
 import time
 import types
+from contextlib import suppress
 from http.server import ThreadingHTTPServer
 from urllib.parse import quote
 
@@ -45,7 +46,7 @@ from feddcd.federation.machine import serving as _serving_machine
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
 from feddcd.federation.machine.studies import cancel, note_state, state_of, want
-from feddcd.federation.roster import load_keys, load_roster, next_roster
+from feddcd.federation.roster import earlier_roster, load_keys, load_roster, next_roster
 from feddcd.federation.sign_up import read_roster
 from feddcd.federation.site import _results
 from feddcd.federation.site.answer import answer
@@ -140,6 +141,32 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
 def test_a_site_without_a_list_hears_when_it_comes(folder):
     told = CliRunner().invoke(app, ["federation", "roster", str(folder / "north")])
     assert "The coordinator makes the list when the first study begins" in str(told.exception)
+
+
+def test_the_list_that_another_one_replaces_is_kept(folder):
+    """Tables that were made with it stay proven; see test_earlier_rosters.py."""
+
+    def agree(names):
+        for _ in range(2):
+            with suppress(Stalled):
+                settle(folder)
+            for name in names:
+                for id in waiting(folder / name):
+                    approve(folder / name, id)
+        settle(folder)
+        return load_roster(folder / "fed/server")
+
+    first = agree(NAMES)
+    assert not (folder / "fed/server/rosters").exists(), "it holds"
+    given = desk.invite(home_of(folder), "west")
+    post = lambda invitation, sent: Desk(home_of(folder))(sent, "h")
+    site.enrol(given, folder / "west", folder / "p.csv", {}, post=post)
+    desk.confirm(home_of(folder), "west")
+    assert agree((*NAMES, "west")).names == (*NAMES, "west")
+    kept = earlier_roster(folder / "fed/server", first.digest)
+    assert kept is not None
+    assert kept.roster.names == NAMES
+    assert abs(kept.time - time.time()) < 60
 
 
 def full(keys, made=0):

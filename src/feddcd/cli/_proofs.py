@@ -9,7 +9,7 @@ from .._files import shown
 from .._text import plural, printable
 from ..federation import sign_up
 from ..federation.folder import FederationFolder, load_place
-from ..federation.roster import ROSTER, load_roster
+from ..federation.roster import ROSTER, EarlierRoster, held_before, load_roster
 from ..federation.site.log import read_log, verify_log
 from ..federation.status import OWN
 from ..federation.verify import (
@@ -105,13 +105,13 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         table = _table_of(results, proven)
         copied = isinstance(place, Path)
         compared = check_table(proven, table) if table and (not copied or table.exists()) else []
-        careful = "" if isinstance(place, Path) else _check_around(place, proven)
+        around = [] if isinstance(place, Path) else _check_around(place, proven)
         logged, own = _check_site(site, proven) if site is not None else ("", [])
     certified = "certified_error" in proven.result.facts()  # a description has no certificate
     parts = "questions, table and certificate" if certified else "questions and table"
     say(f"{VERIFIED}: signatures, sums, {parts} are right")
     others = not_compared(table, compared) if table and compared else []
-    for line in filter(None, (careful, in_other_words(proven, others))):
+    for line in filter(None, (*around, in_other_words(proven, others))):
         say(line)
     job, result, found_id = proven.proof.job, proven.result, proven.proof.id.hex()
     study = logged if isinstance(place, Path) else place.study
@@ -184,15 +184,28 @@ def _check_site(folder: Path, proven: Verified) -> tuple[str, list[str]]:
     return study, [f"{own}, with the same digests, and no other answers to this job", table]
 
 
-def _check_around(folder: FederationFolder, proven: Verified) -> str:
-    """The roster of the federation; and what a reader should know."""
-    if (folder.server / ROSTER).exists():
+def _check_around(folder: FederationFolder, proven: Verified) -> list[str]:
+    """The roster of the federation, or one that it had; and what a reader should know."""
+    lines = _earlier(folder, held_before(folder.server, proven.proof.roster.digest))
+    if not lines and (folder.server / ROSTER).exists():
         check_roster(proven, load_roster(folder.server))
     plan = folder.config().plan
     same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
     found(same_plan=same)
     other = "CAREFUL: the plan that is in this folder now is not the plan of the proof"
-    return "" if same else other
+    return lines if same else [*lines, other]
+
+
+def _earlier(folder: FederationFolder, before: EarlierRoster | None) -> list[str]:
+    """That a result was made with another list of sites than that of now; nothing otherwise."""
+    if before is None:
+        return []
+    found(earlier_roster={"sites": list(before.roster.names), "time": before.time})
+    try:
+        now = load_roster(folder.server)
+    except FolderError:  # a proposal, which not all have signed yet
+        now = None
+    return before.told(now)
 
 
 def _table_of(results: Path, proven: Verified) -> Path | None:
@@ -213,6 +226,8 @@ def verify_training_command(folder: FederationFolder) -> None:
         f"{VERIFIED}: all {seen.records} records are right. Each record follows from the record "
         "before it, and the sums and the model follow from the records"
     )
+    for line in _earlier(folder, seen.earlier):
+        say(line)
     there = lambda *names: [name for name in names if (folder.results / name).exists()]
     others = there("config.toml", "history.csv", "report.html")
     found(compared=there("model.npz", "summary.json"), not_compared=others)

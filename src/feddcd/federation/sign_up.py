@@ -15,7 +15,7 @@ from .._files import Disk, save, shown
 from ..sums.keys import SiteKeys
 from ..sums.roster import MOST_BYTES, Roster, RosterMember
 from ..sums.signing import verify_roster
-from .roster import KEYS, ROSTER, load_keys, next_roster, write_rosters
+from .roster import KEYS, ROSTER, keep_earlier, load_keys, next_roster, write_rosters
 
 MEMBER = "member.json"
 
@@ -72,6 +72,7 @@ def propose(server: Path, members: Iterable[RosterMember]) -> Roster:
     known = {member.name: member for member in before.members} if before else {}
     known |= {member.name: member for member in members}
     roster = next_roster(known.values(), before)
+    keep_earlier(server)
     save(Disk(), server / ROSTER, roster.to_json())
     return roster
 

@@ -272,4 +272,7 @@ def check_roster(found: Verified, roster: Roster) -> None:
     """The proof is of the sites that this folder knows, with the keys that it knows."""
     if found.proof.roster.digest != roster.digest:
         told = f"The six words of the proof's roster are: {found.proof.roster.words()}"
-        raise Refused(f"the roster in the proof is not the roster in this folder. {told}")
+        raise Refused(
+            "the roster in the proof is not the roster in this folder, and this folder has no "
+            f"earlier roster that is the same. {told}"
+        )

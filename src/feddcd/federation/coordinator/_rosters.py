@@ -15,7 +15,7 @@ from ...sums.signing import verify_roster
 from .. import wire
 from ..enrolment.desk import members
 from ..folder import FederationFolder
-from ..roster import ROSTER, load_roster, next_roster
+from ..roster import ROSTER, keep_earlier, load_roster, next_roster
 from ..sign_up import read_roster, unsigned
 from ..wire import Envelope
 from ._ending import TooFewSites, next_step
@@ -36,6 +36,7 @@ def settle_roster(
     current = _current(folder)
     if current is None or current.digest != wanted.digest:
         current = _collect(folder, wanted, ask, refused, patience)
+        keep_earlier(folder.server)
         save(Disk(), folder.server / ROSTER, current.to_json())
         (folder.server / PROPOSED).unlink(missing_ok=True)
         folder.note("roster", sites=list(current.names), words=current.words())

@@ -20,7 +20,7 @@ from ...durable.protocol.server import Server, apply, new_server
 from ...durable.server import audit, committed_rounds, decode, read_founding, replay
 from .. import sealed
 from ..folder import FederationFolder
-from ..roster import ROSTER, load_roster
+from ..roster import ROSTER, EarlierRoster, held_before, load_roster
 from ..terms import Learner, Terms, server_learner
 from ._rounds import imbalance, model_arrays
 from ._summed import summed_measures
@@ -56,11 +56,12 @@ def inspect(folder: FederationFolder) -> Insight:
 
 class Audited(NamedTuple):
     """`signed` are the sites with a checked signature; nobody, if the answers of a training are
-    read one by one. `words` are those of their roster."""
+    read one by one. `words` are those of their roster; `earlier` is it where it holds no more."""
 
     records: int
     signed: tuple[str, ...] = ()
     words: str = ""
+    earlier: EarlierRoster | None = None
 
 
 def verify(folder: FederationFolder) -> Audited:
@@ -85,7 +86,8 @@ def verify(folder: FederationFolder) -> Audited:
                 _check_certificate(said, ledger, terms, learner, servers[-1], pact, rounds)
     if pact is None:
         return Audited(count)
-    return Audited(count, pact.members, pact.roster.words())
+    before = held_before(folder.server, pact.roster.digest)
+    return Audited(count, pact.members, pact.roster.words(), before)
 
 
 def _known(terms: Terms, pact: Pact, rounds: int, sums: list[Summed]) -> dict[str, Any]:
@@ -119,10 +121,13 @@ def _check_pact(
             "the weights or the numbers of rows in the ledger are not the numbers that the sites "
             "signed"
         )
+    if held_before(folder.server, pact.roster.digest):
+        return pact
     own = load_roster(folder.server) if (folder.server / ROSTER).exists() else pact.roster
     if own.digest != pact.roster.digest:
         raise Refused(
-            "the roster in the ledger is not the roster in this folder. In the ledger, the "
+            "the roster in the ledger is not the roster in this folder, and this folder has no "
+            "earlier roster that is the same. In the ledger, the "
             f"roster words are: {pact.roster.words()}"
         )
     return pact
