@@ -69,6 +69,7 @@ class AnalysisRun:
         self.dropped: dict[str, int] = {}
 
     def run(self) -> AnalysisResult:
+        self._check_ahead(self.folder.invited())
         greet(self.folder, self.nodes, self.config)
         self.hearing.members = set(self.folder.invited())
         tell_earlier(self.folder, self.nodes)
@@ -96,6 +97,11 @@ class AnalysisRun:
                 return self._finish(*self._settled(cohort, kept))
             except Withdrawn:
                 continue
+
+    def _check_ahead(self, sites: Collection[str]) -> None:
+        """Whether these sites can have a result, before anybody at a site has to decide."""
+        if self._mode(sites) == "sum" and not self.config.repeat_without:
+            check_repeat(self.folder, self.plan, sites, self.refused)
 
     def _signatures(self, requests: Mapping[str, bytes]) -> Iterator[tuple[str, Envelope]]:
         """Of those who are here; who came meanwhile is greeted."""
@@ -127,8 +133,7 @@ class AnalysisRun:
         return "sum"
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
-        if not self.config.repeat_without:
-            check_repeat(self.folder, self.plan, cohort.sites, self.refused)
+        self._check_ahead(cohort.sites)
         without = self.hearing.without(cohort.sites)
         run = begin(self.folder, self.plan, cohort, self._ask_all, self.patience, without)
         sites, gone = list(run.job.cohort), sorted(self.refused)
@@ -250,6 +255,7 @@ class AnalysisRun:
     def _offers(self) -> dict[str, ColumnsOffer]:
         """Of all who answered the greeting, as long as patience lasts."""
         wanted, offers = sorted(self.nodes.here()), {}
+        self._check_ahead(wanted)
         self.patience.begin()
         while True:
             self.hearing.waiting.clear()

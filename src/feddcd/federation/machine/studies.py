@@ -6,14 +6,17 @@ studies/NAME/cancelled.json    a person wants it to end; whoever works on it loo
 """
 
 import json
+import shlex
 import shutil
 import time
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..._errors import FeddcdError, SpecError
+from ..._files import shown
 from ..._text import sentence_list
 from ..about import CANCELLED_WORDS
-from ..coordinator.coordinator import note_cancelled
+from ..coordinator.coordinator import is_proven, note_cancelled
 from ..enrolment.invitation import check_site, when
 from ..folder import CANCELLED, STUDY, FederationFolder
 
@@ -21,11 +24,16 @@ STATE = "state.json"
 OPEN = ("wanted", "running")
 
 
-def want(folder: FederationFolder, name: str, text: str) -> FederationFolder:
-    """A new study, or the same once more; it is run by the process that serves."""
+def want(
+    folder: FederationFolder, name: str, text: str, *, trial: bool = False
+) -> FederationFolder:
+    """A new study, or one without a result once more; it is run by the process that serves. In a
+    trial a result may be made again."""
     if not check_site(name):
         raise SpecError(f"the name of a study may have letters, digits, - and _ only, got {name!r}")
     made = folder.of_study(name)
+    if not trial:
+        _check_unfinished(made)
     path, fresh = made.results / STUDY, not made.results.exists()
     again = state_of(made)["state"] in ("failed", "cancelled") and not made.ledger.exists()
     if path.exists() and path.read_text("utf-8") != text and not again:
@@ -46,6 +54,30 @@ def want(folder: FederationFolder, name: str, text: str) -> FederationFolder:
     if state_of(made)["state"] not in OPEN:  # else it goes on, and is not begun once more
         note_state(made, "wanted")
     return made
+
+
+def _check_unfinished(study: FederationFolder) -> None:
+    """Raises where it has a result, which stays as it is. A training goes on where sites have to
+    leave it, or have not sent their last sums."""
+    state = state_of(study)["state"]
+    if state in OPEN or not (state == "done" or is_proven(study)):
+        return
+    ends = [event for _, event in study.read_events() if event["event"] == "finished"]
+    if study.requests() or (ends and ends[-1].get("unsettled")):
+        return
+    at, place = shlex.quote(shown(study.path)), result_of(study)
+    where = f" Its result is in {shown(place)}." if place else ""
+    raise SpecError(
+        f"study {study.study} is finished, so it does not start again.{where} For a new table, "
+        f"choose another name: feddcd federation study {at} OTHER_NAME --job FILE"
+    )
+
+
+def result_of(study: FederationFolder) -> Path | None:
+    """The folder with its table, or with its model."""
+    for summary in sorted(study.results.glob("*/summary.txt")):
+        return summary.parent
+    return study.results if (study.results / "model.npz").exists() else None
 
 
 def state_of(study: FederationFolder) -> dict[str, Any]:
