@@ -2,6 +2,8 @@
 is told before it."""
 
 import dataclasses
+import types
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -10,16 +12,20 @@ from typer.testing import CliRunner
 
 from disks import in_memory
 from feddcd import _files as files
-from feddcd._errors import DataError, Stalled
+from feddcd._errors import DataError, SpecError, Stalled
 from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.plan import RegressionPlan
+from feddcd.cli import _studies
+from feddcd.cli._status import status_of
 from feddcd.cli.app import app
+from feddcd.federation import _next_step
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.folder import load_place
+from feddcd.federation.machine import serving
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.studies import want
+from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site.approval import approve, deny, waiting, words_of
 from feddcd.federation.site.memory import Memory
 from feddcd.sums.proof import JobProof
@@ -91,7 +97,11 @@ def test_a_finished_job_is_not_repeated_without_a_site_by_itself(tmp_path, plan,
     assert told in said
     assert "could calculate the sums of west alone" in said
     assert ("Refused: west" in said) == (how == "refuses")
-    assert "write repeat_without = true at the top of the job file" in said
+    path = study.results / "study.toml"
+    todo = f"If west agreed to this, write repeat_without = true at the top of {path}, where feddcd"
+    assert todo in said
+    command = f"feddcd federation simulate {home.path} --job {path} --study again"
+    assert said.endswith(f"Then give this command: {command}.")
     assert not events(study, "exchange")
     assert not list((study.results / "jobs").glob("*/0000*")), "nobody was asked for a number"
     study.save(study.results / "study.toml", again_text(study).encode())
@@ -102,6 +112,94 @@ def test_a_finished_job_is_not_repeated_without_a_site_by_itself(tmp_path, plan,
 
 def again_text(study):
     return "repeat_without = true\n" + (study.results / "study.toml").read_text()
+
+
+def test_what_the_coordinator_knows_is_said_before_people_decide(tmp_path, monkeypatch):
+    """And the next step is a command that works as it is."""
+    home = made(tmp_path, approval="none")
+    run(home)
+    home.key("west").unlink()
+    for site in OTHERS:
+        (home.site(site) / "policy.toml").write_text(CAREFUL.format("job"))
+    study, asked = again(home, more="purpose = 'why?'\n"), []
+    network = LocalNetwork([load_place(home.site(site)) for site in OTHERS])
+    monkeypatch.setattr(network, "ask", lambda *given: asked.append(given) or iter(()))
+    with pytest.raises(DataError, match="study federation already made a table with the same"):
+        coordinate(network, {"folder": str(home.path), "study": "again"}, lambda event: None)
+    assert not any(work for _, _, work, _ in asked), "sites hear of the end alone"
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(_next_step, "is_trial", lambda folder: False)
+    monkeypatch.setattr("feddcd.federation.status.trial_of", lambda folder: None)
+    monkeypatch.setattr("feddcd.federation.status.is_up", lambda folder: True)
+    here = {site: {"online": True} for site in OTHERS}
+    monkeypatch.setattr("feddcd.federation.status.connected", lambda folder: here)
+    note_state(study, "failed", reason="there is no table")
+    told = status_of(home.path)["next"]
+    assert told.startswith("read above why study again ended without a result. If west agreed to ")
+    file, command = told.partition("at the top of ")[2].split(", where feddcd keeps the job of ")
+    command = command.partition("Then give this command: ")[2]
+    assert command == "feddcd federation study fed again --job fed/studies/again/study.toml"
+    Path(file).write_text("repeat_without = true\n" + Path(file).read_text())
+    monkeypatch.setattr(_studies, "is_up", lambda folder: False)
+    done = CliRunner().invoke(app, command.split()[1:], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    assert state_of(study)["state"] == "wanted"
+    assert (study.config().repeat_without, study.config().purpose) == (True, "why?")
+    note_state(study, "failed", reason="there is no table")
+    told = status_of(home.path)["next"]
+    assert "If west agreed to this, change repeat_without to true in fed/studies" in told
+
+
+def test_too_few_sites_are_said_before_anybody_is_asked(tmp_path, monkeypatch):
+    home = made(tmp_path, approval="none")
+    run(home)
+    for site in ("west", "south"):
+        home.key(site).unlink()
+    study, asked = again(home, RegressionPlan("age ~ y", "gaussian")), []
+    network = LocalNetwork([])
+    monkeypatch.setattr(network, "ask", lambda *given: asked.append(given) or iter(()))
+    with pytest.raises(DataError, match="needs at least 3 sites, and only east and north can"):
+        coordinate(network, {"folder": str(home.path), "study": "again"}, lambda event: None)
+    assert not any(work for _, _, work, _ in asked)
+    assert not events(study, "here"), "it does not wait for anybody"
+
+
+def test_a_finished_study_stays_as_it_is(tmp_path, monkeypatch):
+    """It names its result; also where an earlier version noted its state as failed."""
+    monkeypatch.chdir(tmp_path)
+    home = made(tmp_path)
+    run(study := again(home))
+    note_state(study, "done")
+    kept = {path: path.read_bytes() for path in study.results.rglob("*") if path.is_file()}
+    job = study.results / "study.toml"
+    for state in ("done", "failed"):
+        note_state(study, state, reason="it was asked for once more")
+        for more in ([], ["--job", str(job)], ["--purpose", "another one"]):
+            given = ["federation", "study", "fed", "again", *more]
+            error = CliRunner().invoke(app, given).exception
+            assert isinstance(error, SpecError)
+            assert str(error) == (
+                "study again is finished, so it does not start again. Its result is in "
+                "fed/studies/again/glm. For a new table, choose another name: feddcd federation "
+                "study fed OTHER_NAME --job FILE"
+            )
+        assert state_of(study)["state"] == state
+    note_state(study, "wanted")  # its state was lost, and `serve` looks for studies
+
+    def to_the_end(self):
+        raise AssertionError("nobody is asked")
+
+    monkeypatch.setattr(serving.Supervisor, "to_the_end", to_the_end)
+    group = types.SimpleNamespace(stop=lambda name: None)
+    serving._run(study, group, lambda event: None)  # pyright: ignore
+    assert state_of(study)["state"] == "done"
+    (study.results / "state.json").unlink()
+    for path, data in kept.items():
+        assert path.name == "state.json" or path.read_bytes() == data, path
+    refuse(home)
+    note_state(study, "done")
+    with pytest.raises(SpecError, match="study again is finished"):  # it gets its own study
+        again(home, more="repeat_without = true\n")
 
 
 def test_another_plan_and_more_sites_are_not_held_up(tmp_path):

@@ -31,8 +31,10 @@ def study_command(
 ) -> None:
     folder = FederationFolder(path)
     folder.config()
-    if job is None and not (job := folder.of_study(name).results / STUDY).exists():
-        raise SpecError("--job is missing; give the job file of the study: --job FILE")
+    if job is None:
+        if not (job := folder.of_study(name).results / STUDY).exists():
+            raise SpecError("--job is missing; give the job file of the study: --job FILE")
+        say(f"without --job, study {name} uses the job that feddcd has kept: {shown(job)}")
     with owner_only():
         study = want(folder, name, study_text(job, mode, purpose, wait))
     found(study=name, folder=study.results, state=state_of(study)["state"])

@@ -4,13 +4,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .._files import shown
+from .._files import Disk, shown
 from .._text import sentence_list
 from ..sums.roster import FEWEST
-from .folder import FederationFolder
+from .folder import STUDY, FederationFolder
 from .machine.studies import OPEN
-from .trial import next_in_trial
+from .trial import is_trial, next_in_trial
 
+MOST_BYTES = 1 << 24  # of the file of a study
 UNREADABLE = "invitation cannot be read"
 PAUSE = "the end of a pause"  # in place of what people have to decide about
 OWN = "federation.toml"  # in place of the name of a study
@@ -26,8 +27,9 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     if not held["sites"]:
         return f"invite a site: feddcd federation invite {at} NAME"
     stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
-    if held.get("trial") and not stopped:
-        return next_in_trial(held["trial"])
+    if (trial := held.get("trial")) and not stopped:
+        repeats = {s["study"]: s.get("repeat") for s in held["studies"] if s["state"] == "failed"}
+        return repeats.get(trial["study"]) or next_in_trial(trial)
     failed = _newest_failure(held["studies"])
     if failed and failed["study"] == OWN:
         return _after_failure(at, failed, held)
@@ -44,6 +46,21 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         return f"{told}. Meanwhile: {calls}" if calls else told
     told = told or (_after_failure(at, failed, held) if failed else _new_study(at, by_state))
     return _calls(at, by_state) or told
+
+
+def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:
+    """How a table that was made with these sites can be made without them, if they agreed."""
+    at, own = shlex.quote(shown(study.path)), study.path / "federation.toml"
+    file = study.results / STUDY if study.study else own
+    path, trial = shlex.quote(shown(file)), is_trial(study)
+    again = f"feddcd federation {'simulate' if trial else 'study' if study.study else 'up'} {at}"
+    if study.study:
+        again += f" --job {path} --study {study.study}" if trial else f" {study.study} --job {path}"
+    known = "repeat_without" in (Disk().read(file, MOST_BYTES) or b"").decode(errors="replace")
+    line = "change repeat_without to true" if known else "write repeat_without = true at the top"
+    line += f" {'in' if known else 'of'} {path}"
+    line += ", where feddcd keeps the job of this study" if study.study else ""
+    return f"If {sentence_list(names)} agreed to this, {line}. Then give this command: {again}"
 
 
 def _by_state(held: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -167,6 +184,8 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
             f"{f'job {job} of study {name}' if job else name}. If a person there denied the job, a "
             f"person there can still approve it: feddcd federation approve SITE_DIR {job or 'ID'}"
         )
+    if study.get("repeat"):
+        return ". ".join([*told, study["repeat"]])
     if _lacks_sites(study, held):
         return ". ".join([*told, f"First {_new_study(at, _by_state(held))}"])
     again = f"up {at}" if name == OWN else f"study {at} {name}"

@@ -11,7 +11,7 @@ from typing import Any
 from .._errors import SpecError
 from .._files import Disk
 from .._text import printable, spoken
-from ._next_step import OWN, UNREADABLE, UNSERVED, next_step
+from ._next_step import OWN, UNREADABLE, UNSERVED, allow_repeat, next_step
 from ._next_step import UNSURE as UNSURE
 from ._next_step import waits_in_words as waits_in_words
 from ._site_status import LAST
@@ -122,12 +122,13 @@ def _spoken_time(text: Any) -> str | None:
 def study_status(study: FederationFolder) -> dict[str, Any]:
     """Its state, and what was heard of it last."""
     heard: dict[str, tuple[str, str]] = {}  # of each site the last: what, and in which words
-    job, refused = "", dict[str, str]()
+    job, refused, repeat = "", dict[str, str](), ""
     state: dict[str, Any] = state_of(study) if study.study else {"state": "wanted"}
     for _, event in study.read_events():
         if event["event"] == "greeting":
             heard.clear()
             refused.clear()
+            repeat = ""
             state = state if study.study else {"state": "running"}
         elif event["event"] in HEARD:
             text = printable(str(event.get("reason") or event.get("site") or ""))
@@ -141,6 +142,8 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
             heard.pop(str(event.get("site")), None)
         elif event["event"] == "exchange":  # all have answered: nobody is waited for
             heard = {site: told for site, told in heard.items() if told[0] in ("refused", "each")}
+        elif event["event"] == "repeats":
+            repeat = allow_repeat(study, [str(site) for site in event["without"]])
         elif event["event"] in ("job", "goes on"):
             job = str(event.get("job", ""))[:SHORT]
         elif event["event"] == "finished" and not study.study:
@@ -160,6 +163,7 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
     told |= {"refused": sorted(refused), "waits": waited, "time": since or 0.0}
+    told |= {"repeat": repeat}
     for name, kind in (("broken", "other"), ("forbidden", "policy")):
         told |= {name: {site: why for site, why in refused.items() if kind_of(why) == kind}}
     return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}

@@ -9,16 +9,13 @@ from typing import Any, NamedTuple
 
 from ..._text import sentence_list
 from ...sums.job import Job
+from .._next_step import allow_repeat
 from ..about import ALONE
 from ..folder import FederationFolder
 from ._ending import too_few
 from ._masked import PROOF, JobFolder
 
 ELSEWHERE = ("analysis", "answers", "go_on_without")  # of a plan: not what it asks of the rows
-OPTION = (
-    "If {names} agreed to this, write repeat_without = true at the top of the job file. For a "
-    "table without a study, write it at the top of federation.toml."
-)
 
 
 class Finished(NamedTuple):
@@ -40,7 +37,8 @@ def check_repeat(
                 f"everyone at the other sites could calculate the sums of {names} alone"
             )
             reasons = {site: refused[site] for site in gone if site in refused}
-            raise too_few(told, reasons, OPTION.format(names=names))
+            folder.note("repeats", without=gone)
+            raise too_few(told, reasons, f"{allow_repeat(folder, gone)}.")
 
 
 def _finished(folder: FederationFolder) -> Iterator[Finished]:
