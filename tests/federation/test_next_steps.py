@@ -15,6 +15,7 @@ from feddcd.federation.machine.init import create
 from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site.approval import Asker, Waits, deny, mark_read, require
 from feddcd.federation.site.log_words import reason_of, time_of
+from feddcd.federation.site.told import REFUSED
 
 JOB = "a1b2c3d4" * 4
 
@@ -100,6 +101,39 @@ def test_only_the_last_study_that_failed_is_told_at_length(home):
     first, second = (line for line in lines_of(status_of(home.path)) if line.startswith("study "))
     assert first == "study first  failed  there is no table: few sites"
     assert second.endswith("few sites. Refused: east: no. Next: ask the people at east.")
+
+
+def test_each_study_that_failed_keeps_who_refused(home):
+    """Also when another study has ended after it."""
+    broken = "this site cannot use its policy, so it sends nothing; the file site.log at the site "
+    few = "there is no table: a sum needs at least 3 sites"
+    for time, name in enumerate(("first", "second", "third")):
+        study = want(home, name, '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+        study.note("refused", site="south", reason=f"south: {broken}says why")
+        study.note("refused", site="east", reason=f"east: {REFUSED}")
+        note_state(study, "failed", time=1.0 + time, reason=f"{few}. Refused: ... Next: ask.")
+    note_state(home.of_study("third"), "done", time=9.0)
+    held = status_of(home.path)
+    rows = [line for line in lines_of(held) if line.startswith("study ")]
+    short = (
+        f"{few}. Refused: east: refused by the rules of this site or by a person there; south: "
+        "this site cannot use its policy, so it sends nothing"
+    )
+    assert rows[:2] == [f"study first  failed  {short}", f"study second  failed  {short}"]
+    assert [study["short"] for study in held["studies"]] == [short, short, ""]
+
+
+def test_a_study_that_is_done_says_where_its_table_is_and_how_to_check_it(home):
+    study = want(home, "first", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    note_state(study, "done")
+    row = lambda: next(line for line in lines_of(status_of(home.path)) if line.startswith("study "))
+    assert row() == "study first  done"
+    (study.results / "glm").mkdir()
+    (study.results / "glm" / "summary.txt").touch()
+    assert row() == "study first  done  result: fed/studies/first/glm", "mode each has no proof"
+    (study.results / "proof").touch()
+    check = "to check it: feddcd federation verify fed first"
+    assert row() == f"study first  done  result: fed/studies/first/glm; {check}"
 
 
 def test_the_words_need_no_option(home, monkeypatch):

@@ -145,10 +145,10 @@ def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
 
 
 def _shortened(studies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of studies that failed before the last one that ended, the beginning of the reason alone."""
+    """Of studies that failed before the last one that ended: only why, and who refused."""
     last = max((s.get("time", 0.0) for s in studies), default=0.0)
     old = lambda s: s["state"] == "failed" and s.get("time", 0.0) < last
-    short = lambda s: {"reason": s["reason"].partition(". ")[0], "heard": []}
+    short = lambda s: {"reason": s["short"], "heard": []}
     return [{**s, **short(s)} if old(s) else s for s in studies]
 
 
@@ -158,10 +158,20 @@ def _study_rows(studies: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
             f"study {s['study']}",
             f"job {s['job']}" if s["job"] else "",
             s["stands"],
-            "; ".join(filter(None, [s["reason"], waits_in_words(s["waits"]), *s["heard"]])),
+            "; ".join(filter(None, _texts(s))),
         )
         for s in studies
     ]
+
+
+def _texts(study: Mapping[str, Any]) -> list[str]:
+    return [_result(study), study["reason"], waits_in_words(study["waits"]), *study["heard"]]
+
+
+def _result(study: Mapping[str, Any]) -> str:
+    """Of a study that is done."""
+    check = f"; to check it: {study['verify']}" if study["verify"] else ""
+    return f"result: {study['result']}{check}" if study["result"] else ""
 
 
 def page_of(held: Mapping[str, Any]) -> str:

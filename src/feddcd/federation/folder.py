@@ -27,6 +27,7 @@ from .site.answer import SitePlace
 GIB = 1 << 30
 STUDY = "study.toml"
 WAITED = "waiting.json"  # beside it: who is waited for
+PROOF = "proof"  # beside it, of a table of sums
 CANCELLED = "cancelled.json"  # beside it: a person wants this study to end
 BARRED = "barred.json"  # in server/
 LIMITS = ("answer_seconds", "answer_memory")  # the second in GiB
@@ -72,6 +73,12 @@ class FederationFolder:
     def cancelled(self) -> bool:
         """Whether a person wants this study to end."""
         return bool(self.study) and (self.results / CANCELLED).exists()
+
+    @property
+    def proven(self) -> bool:
+        """Whether there is a result with a proof, and no job that goes on."""
+        going_on = self.results / "jobs" / "current"
+        return (self.results / PROOF).exists() and not going_on.exists()
 
     def config(self) -> Config:
         own = load_config(self.path / "federation.toml")

@@ -2,6 +2,7 @@
 any time. Nothing of the data is in it."""
 
 import json
+import shlex
 import time
 from collections.abc import Mapping
 from datetime import datetime
@@ -9,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import SpecError
-from .._files import Disk
-from .._text import printable, spoken
+from .._files import Disk, shown
+from .._text import printable, sentence_list, spoken
 from ._next_step import OWN, UNREADABLE, UNSERVED, allow_repeat, next_step
 from ._next_step import UNSURE as UNSURE
 from ._next_step import waits_in_words as waits_in_words
@@ -28,9 +29,9 @@ from .enrolment import desk
 from .enrolment.invitation import when
 from .folder import WAITED, FederationFolder
 from .machine.programs import connected, hang_of, is_up, looked
-from .machine.studies import ahead_of, state_of
+from .machine.studies import ahead_of, result_of, state_of
 from .site.approval import SHORT
-from .site.told import kind_of
+from .site.told import in_short, kind_of
 from .trial import trial_of
 
 HERE = "on this machine, for a trial"
@@ -163,10 +164,30 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     since = state.get("time")
     told |= {"since": when(since) if since else None, "reason": state.get("reason", "")}
     told |= {"refused": sorted(refused), "waits": waited, "time": since or 0.0}
-    told |= {"repeat": repeat}
+    failed = state["state"] == "failed"
+    told |= {"repeat": repeat, "short": _short(state, refused) if failed else ""}
+    told |= _result(study) if state["state"] == "done" else {"result": "", "verify": ""}
     for name, kind in (("broken", "other"), ("forbidden", "policy")):
         told |= {name: {site: why for site, why in refused.items() if kind_of(why) == kind}}
     return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}
+
+
+def _short(state: Mapping[str, Any], refused: Mapping[str, str]) -> str:
+    """Why a study failed, as long as a line can be: the first sentence, and who refused."""
+    reasons: dict[str, list[str]] = {}
+    for site in sorted(refused):
+        reasons.setdefault(in_short(site, refused[site]), []).append(site)
+    each = [f"{sentence_list(sites)}: {why}" for why, sites in reasons.items()]
+    refusals = f"Refused: {'; '.join(each)}" if each else ""
+    return ". ".join(filter(None, (str(state.get("reason", "")).partition(". ")[0], refusals)))
+
+
+def _result(study: FederationFolder) -> dict[str, str]:
+    """Where it is, and the command that checks it; nothing to check where there is no proof."""
+    place, at = result_of(study), shlex.quote(shown(study.path))
+    proven = study.proven or study.ledger.exists()
+    check = f"feddcd federation verify {at} {study.study}".rstrip()
+    return {"result": shown(place) if place else "", "verify": check if proven else ""}
 
 
 def _waited(study: FederationFolder) -> dict[str, Any]:

@@ -32,6 +32,7 @@ from ...sums.masks import context
 from ...sums.proof import JobProof, ProvenExchange, SignedAnswer, check_exchange
 from ...sums.roster import Roster
 from .. import wire
+from ..folder import PROOF as PROOF
 from ..folder import FederationFolder, about_of
 from ..following import FollowedJob, make_job
 from ..roster import load_roster
@@ -39,7 +40,7 @@ from ..wire import Envelope
 from ._hearing import Patience, Without
 
 MOST_BYTES = 2**31
-PROOF, WITHOUT = "proof", "without"
+WITHOUT = "without"
 SMALL = 1 << 24  # bytes of an answer beside its masked words
 Ask = Callable[[Mapping[str, bytes], str, int], Iterator[tuple[str, Envelope]]]  # as they come
 

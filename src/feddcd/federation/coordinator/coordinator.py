@@ -75,13 +75,6 @@ def note_cancelled(folder: FederationFolder) -> None:
     remember(folder, StudyEnd(folder.study, "cancelled", {}), folder.invited())
 
 
-def is_proven(folder: FederationFolder) -> bool:
-    """Whether there is a result with a proof, and no job that goes on."""
-    from ._masked import PROOF, JobFolder  # with what sums need
-
-    return (folder.results / PROOF).exists() and JobFolder.current(folder) is None
-
-
 def in_mode(config: Config, mode: str) -> Config:
     """With what the person who asks says for this run alone."""
     if not mode:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from ..._errors import Failed, FlowerError, SpecError
-from ..coordinator.coordinator import is_proven, note_cancelled, note_stopped
+from ..coordinator.coordinator import note_cancelled, note_stopped
 from ..folder import FederationFolder
 from ..run_folder import write_run
 from ._keeper import Keeper
@@ -51,7 +51,7 @@ def _run(study: FederationFolder, group: Group, watch: Callable[[Event], None]) 
     before = state_of(study)
     goes_on = before["state"] == "running"
     since = {"time": before["time"]} if goes_on and "time" in before else {}
-    ended = _finished(study) if goes_on or is_proven(study) else None  # a proof is not replaced
+    ended = _finished(study) if goes_on or study.proven else None  # a proof is not replaced
     if study.cancelled and not ended:
         end_cancelled(study)
         return watch({"event": "study cancelled", "study": study.study})

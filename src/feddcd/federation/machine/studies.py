@@ -16,7 +16,7 @@ from ..._errors import FeddcdError, SpecError
 from ..._files import shown
 from ..._text import sentence_list
 from ..about import CANCELLED_WORDS
-from ..coordinator.coordinator import is_proven, note_cancelled
+from ..coordinator.coordinator import note_cancelled
 from ..enrolment.invitation import check_site, when
 from ..folder import CANCELLED, STUDY, FederationFolder
 
@@ -60,7 +60,7 @@ def _check_unfinished(study: FederationFolder) -> None:
     """Raises where it has a result, which stays as it is. A training goes on where sites have to
     leave it, or have not sent their last sums."""
     state = state_of(study)["state"]
-    if state in OPEN or not (state == "done" or is_proven(study)):
+    if state in OPEN or not (state == "done" or study.proven):
         return
     ends = [event for _, event in study.read_events() if event["event"] == "finished"]
     if study.requests() or (ends and ends[-1].get("unsettled")):

@@ -37,6 +37,13 @@ def kind_of(reason: str) -> str:
     return "policy" if NOT_ALLOWED in reason else "other"
 
 
+def in_short(site: str, reason: str) -> str:
+    """What a coordinator knows of a refusal, for a line beside others."""
+    if RULED in reason:
+        return "refused by the rules of this site or by a person there"
+    return reason.removeprefix(f"{site}: ").partition("; ")[0]
+
+
 def waits(what: str) -> str:
     told = f"this site {WAITS}, who has to decide about {what}"
     return f"{told}. The command at the site is: feddcd federation approve SITE_DIR"
