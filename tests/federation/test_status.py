@@ -1068,6 +1068,71 @@ def test_the_status_names_all_who_are_waited_for_and_how_old_that_is(folder, mon
     assert heard == ["north", "south does not answer"]
 
 
+def test_while_sites_still_answer_the_status_names_all_of_them(folder):
+    """And until when: nothing is left of the words of an earlier start."""
+    study = want(home_of(folder), "first", JOB)
+    note_state(study, "running")
+    early = {"time": time.time(), "until": 9e9, "people": {"west": "this job"}, "silent": []}
+    study.save(study.results / "waiting.json", early)
+    seen = []
+
+    class Slow(Asked):
+        def ask(self, requests, *, work, most):
+            for name in requests:
+                seen.append(study_status(study))
+                yield name, self.said[name]
+
+    said = {site: wait_envelope(site) for site in NAMES}
+    hearing = Hearing(study, Slow(**said), study.config())  # pyright: ignore
+    assert list(hearing.replies(dict.fromkeys(NAMES, b""), "job", 10)) == []
+    first, second, third = (waits_in_words(each["waits"]) for each in seen)
+    assert first == ""
+    assert seen[0]["heard"] == []
+    until = "yet; the coordinator waits until 20"
+    told = f"people at east (this job) have to decide; no answer from north and south {until}"
+    assert second.startswith(told)
+    assert third.startswith("people at east (this job) and north (this job) have to decide; no ")
+    assert f"no answer from south {until}" in third
+    assert [each["heard"] for each in seen] == [[]] * 3, "one format"
+    last = waits_in_words(study_status(study)["waits"])
+    assert last.startswith("people at east (this job), north (this job) and south (this job) have")
+
+
+def test_a_study_that_continues_keeps_the_time_at_which_it_began(folder, monkeypatch):
+    first, second = (want(home_of(folder), name, JOB) for name in ("first", "second"))
+    note_state(first, "running", time=1_700_000_000.0)
+    seen = []
+
+    def end(study):
+        seen.append((state_of(first)["time"], _studies.behind(second)[0]))
+        return {"event": "finished"}
+
+    assert begun(monkeypatch, [first], end) == ["first"]
+    ((began, line),) = seen
+    assert began == 1_700_000_000.0
+    assert "study first, which has been running since 2023-11-14 22:13 UTC" in line
+    assert state_of(first)["time"] > began, "when it was done"
+
+
+def test_a_study_that_is_asked_again_has_not_ended(folder):
+    """Also when the list of sites comes first, which is for all studies."""
+    home, north = home_of(folder), folder / "north"
+    study = want(home, "first", JOB)
+    end = Envelope("ended", StudyEnd("first", "late", {"east": ""})._asdict(), {})
+    answer(pack_message(end), load_place(north))
+    assert [each["study"] for each in status_of(north)["ended"]] == ["first"]
+    with pytest.raises(Stalled):
+        settle_roster(study, asker(folder, {}), {}, Patience(0.0, 0.0))
+    held = status_of(north)
+    assert held["ended"] == []
+    (asked,) = held["asked"]
+    assert asked.startswith("the list of sites, first asked for study first (")
+    approve(north, waiting(north)[0])
+    with pytest.raises(Stalled):  # it is approved for every study
+        settle_roster(want(home, "second", JOB), asker(folder, {}), {}, Patience(0.0, 0.0))
+    assert waiting(north) == []
+
+
 def test_people_are_waited_for_longer_than_programs(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("feddcd.federation.coordinator._hearing.time.monotonic", lambda: now[0])

@@ -14,7 +14,7 @@ from ...sums.roster import FEWEST, Roster
 from ...sums.signing import verify_roster
 from .. import wire
 from ..enrolment.desk import members
-from ..folder import FederationFolder
+from ..folder import FederationFolder, about_of
 from ..roster import ROSTER, keep_earlier, load_roster, next_roster
 from ..sign_up import read_roster, unsigned
 from ..wire import Envelope
@@ -40,7 +40,8 @@ def settle_roster(
         save(Disk(), folder.server / ROSTER, current.to_json())
         (folder.server / PROPOSED).unlink(missing_ok=True)
         folder.note("roster", sites=list(current.names), words=current.words())
-    for _ in ask(_message(current, current.names)):  # who was away when it was complete has it now
+    # who was away when it was complete has it now
+    for _ in ask(_message(folder, current, current.names)):
         pass
 
 
@@ -82,7 +83,7 @@ def _collect(
         proposed = wanted
     save(Disk(), path, proposed.to_json())
     while left := unsigned(proposed):
-        for site, reply in ask(_message(proposed, left)):
+        for site, reply in ask(_message(folder, proposed, left)):
             try:
                 mark = bytes.fromhex(str(reply.meta["signature"]))
                 verify_roster(proposed[site].signing, proposed.digest, mark)
@@ -114,6 +115,9 @@ def _collect(
     return proposed.check()
 
 
-def _message(roster: Roster, sites: tuple[str, ...] | list[str]) -> dict[str, bytes]:
-    held = wire.pack_message(Envelope("roster", {"roster": roster.to_json().decode()}, {}))
+def _message(
+    folder: FederationFolder, roster: Roster, sites: tuple[str, ...] | list[str]
+) -> dict[str, bytes]:
+    meta = {"roster": roster.to_json().decode(), **about_of(folder).meta()}
+    held = wire.pack_message(Envelope("roster", meta, {}))
     return dict.fromkeys(sites, held)

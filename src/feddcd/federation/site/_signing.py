@@ -30,7 +30,7 @@ AHEAD = (
 DAY = 86_400  # seconds
 
 
-def sign_roster(envelope: Envelope, place: Any) -> Envelope:
+def sign_roster(envelope: Envelope, place: Any, study: str = "") -> Envelope:
     """Its signature, for a roster that a person here agreed to; kept when all have signed.
 
     The coordinator cannot make a roster of its own: a person compares six words with the other
@@ -52,7 +52,8 @@ def sign_roster(envelope: Envelope, place: Any) -> Envelope:
         shown = _words(roster, before, earlier)
         id = _approval(roster, before, len(_all_words(earlier)))
         asked = Asker(address=place.address)
-        entry = {"shown": shown}
+        said = f"{LIST}, first asked for study {study}" if study else LIST
+        entry = {"shown": shown, "said": said}  # it is for all studies
         require(place.folder, id, LIST, entry, most=FEW_WAITING, asked=asked)
     signed = roster.signed(keys)
     if all(name in signed.signatures for name in signed.names):

@@ -91,7 +91,7 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
             from ._signing import sign_roster
 
             check_running(place.folder)
-            return wire.pack_message(sign_roster(envelope, place))
+            return wire.pack_message(sign_roster(envelope, place, about.study))
         if envelope.kind == "result":
             from ._results import keep_result
 

@@ -196,7 +196,8 @@ def asked_in(folder: Path, study: str) -> list[str]:
 def asked_words(folder: Path, id: str) -> str:
     """The same for a person: two studies may ask for one job."""
     study, what = about_waiting(folder, id)
-    return f"{what} of study {study}" if study else what
+    held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
+    return f"{what} of study {study}" if study else printable(str(held.get("said") or what))
 
 
 def words_of(folder: Path, id: str) -> list[str]:
