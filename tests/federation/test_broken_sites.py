@@ -12,6 +12,7 @@ import pytest
 from disks import in_memory
 from feddcd._errors import FeddcdError
 from feddcd._files import Disk
+from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli import _serving, _studies
 from feddcd.cli._status import lines_of, status_of
 from feddcd.cli._tables import show_event
@@ -29,12 +30,13 @@ from feddcd.federation.machine.link_state import LinkState
 from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site import missing
 from feddcd.federation.site import told as told_of
-from feddcd.federation.site.answer import refusal
+from feddcd.federation.site.answer import answer, refusal
 from feddcd.federation.site.approval import Waits
 from feddcd.federation.site.log import read_log, verify_log
 from feddcd.federation.site.log_words import told
 from feddcd.federation.site.memory import MONTH, Memory
 from feddcd.federation.status import study_status, waits_in_words
+from feddcd.federation.wire import Envelope, pack_message, unpack_message
 
 SITES = ("east", "north", "south")
 JOB = '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n'
@@ -265,6 +267,63 @@ def test_a_file_that_is_missing_for_a_few_seconds_ends_no_study(home, harm, monk
     words = waits_in_words(study_status(study)["waits"])
     assert words.startswith("the data file is missing at south; the coordinator waits until ")
     assert {"event": "looked", "site": "south"}.items() <= events[events.index(waits) + 1].items()
+
+
+def test_a_mistake_in_a_policy_for_a_few_seconds_ends_no_study(home, monkeypatch):
+    """Somebody edits it while the coordinator asks."""
+    site, real = home.site("south"), LocalExchange.ask
+    kept, waits = (site / "policy.toml").read_bytes(), []
+
+    def ask(exchange, requests, *rest):
+        yield from real(exchange, requests, *rest)
+        if (site / "mistaken.json").exists():
+            waits.append((site / "mistaken.json").read_bytes())
+            (site / "policy.toml").write_bytes(kept)
+
+    monkeypatch.setattr(LocalExchange, "ask", ask)
+    bad_policy(site)
+    limits = "patience = 60.0\napproval_patience = 0.01"
+    heard = study_of(home, monkeypatch, "first", 60.0, limits)
+    assert waits
+    assert "Refused" not in heard, "it waits for people now"
+    assert not (site / "mistaken.json").exists()
+    entries = read_log(site)
+    assert not [entry for entry in entries if "refused" in entry]
+    assert not [e for e in entries if "kind" in e and e["kind"] != "columns"]
+    log = (site / "site.log").read_text()
+    assert "the policy of this site has a mistake: " in log
+    assert SENTINEL in log, "the reason stays at the site"
+    assert "the policy of this site is right again: " in log
+    events = [event for _, event in home.of_study("first").read_events()]
+    (told,) = [e for e in events if e["event"] == "waiting" and told_of.READING in e["reason"]]
+    assert SENTINEL not in told["reason"]
+    assert {"event": "read", "site": "south"}.items() <= events[events.index(told) + 1].items()
+    study = home.of_study("first")
+    held = {"time": time.time(), "until": 9e9, "people": {}, "silent": [], "reading": ["south"]}
+    study.save(study.results / "waiting.json", held)
+    note_state(study, "running")
+    words = waits_in_words(study_status(study)["waits"])
+    assert words.startswith("policy.toml has a mistake at south; the coordinator waits until ")
+
+
+def test_a_site_reads_its_policy_for_a_minute_and_then_refuses(home, monkeypatch):
+    """While it has a mistake no question is answered, as before."""
+    place, now, noted = load_place(home.site("south")), [1e9], []
+    monkeypatch.setattr(missing.time, "time", lambda: now[0])
+    bad_policy(place.folder)
+    for second, waits in ((0, True), (59, True), (61, False), (90, False), (200, True)):
+        now[0] = 1e9 + second
+        with pytest.raises(Waits, match=told_of.READING) if waits else nullcontext():
+            missing.check_policy(place, lambda what, story: noted.append(what))
+    assert noted == ["the policy of this site has a mistake"] * 2
+    now[0] = 1e9 + 255
+    with pytest.raises(Waits):
+        missing.check_policy(place, lambda what, story: None)
+    now[0] = 1e9 + 261
+    plan = RegressionPlan("y ~ age", "gaussian").to_dict()
+    request = pack_message(Envelope("columns", {"plan": plan}, {}))
+    said = unpack_message(answer(request, place)).meta["reason"]
+    assert "cannot use its policy, so it sends nothing" in said
 
 
 def test_a_site_looks_for_its_file_for_a_minute_and_then_refuses(home, monkeypatch):

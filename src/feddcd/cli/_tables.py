@@ -25,6 +25,7 @@ LINES = {  # by event: what an administrator should know
     "waiting": "waiting: {reason}",
     "decided": "{site} has decided",
     "looked": "{site} does not wait for its data file any more",
+    "read": "{site} does not wait for its policy any more",
     "silent": "{site} does not answer; the coordinator asks again",
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",

@@ -96,6 +96,8 @@ def waits_in_words(waits: Mapping[str, Any]) -> str:
     told += [f"no answer from {sentence_list(waits['silent'])} yet"] if waits["silent"] else []
     if looking := waits.get("looking"):
         told.append(f"the data file is missing at {sentence_list(looking)}")
+    if reading := waits.get("reading"):
+        told.append(f"policy.toml has a mistake at {sentence_list(reading)}")
     return f"{'; '.join(told)}; the coordinator waits until {waits['until']} " + (
         f"(as of {waits['as_of']})"
     )

@@ -117,7 +117,7 @@ def _sums(folder: Path) -> None:
 CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to do then
     (_settings, f"correct {SETTINGS} of this site"),
     (_data, PUT_BACK),
-    (_policy, f"correct {POLICY}. Until then, this site refuses every question"),
+    (_policy, f"correct {POLICY}. Until then, this site sends nothing"),
     (_codebook, f"correct {CODEBOOK} of this site"),
     (_node, AGAIN),
     (_sums, AGAIN),

@@ -139,7 +139,7 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
             heard[site] = event["event"], text
             if event["event"] == "refused" and "site" in event:
                 refused[site] = text
-        elif event["event"] in ("decided", "looked"):
+        elif event["event"] in ("decided", "looked", "read"):
             heard.pop(str(event.get("site")), None)
         elif event["event"] == "exchange":  # all have answered: nobody is waited for
             heard = {site: told for site, told in heard.items() if told[0] in ("refused", "each")}
@@ -195,12 +195,13 @@ def _waited(study: FederationFolder) -> dict[str, Any]:
     data = Disk().read(study.results / WAITED, 1_000_000)
     try:
         held = json.loads(data) if data else {}
-        if not any(held.get(name) for name in ("people", "silent", "looking")):
+        if not any(held.get(name) for name in ("people", "silent", "looking", "reading")):
             return {}
         return {
             "people": {str(k): str(v) for k, v in held["people"].items()},
             "silent": [str(site) for site in held["silent"]],
             "looking": [str(site) for site in held.get("looking", ())],
+            "reading": [str(site) for site in held.get("reading", ())],
             "until": when(float(held["until"])), "as_of": _age(float(held["time"])),
         }  # fmt: skip
     except (ValueError, LookupError, TypeError, AttributeError):

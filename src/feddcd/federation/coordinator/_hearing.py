@@ -13,7 +13,7 @@ from ..._text import printable
 from .._next_step import PAUSE
 from ..config import Config
 from ..folder import WAITED, FederationFolder
-from ..site.told import LOOKING, is_waiting
+from ..site.told import LOOKING, READING, is_waiting
 from ..wire import Envelope
 from ._checks import refusal_of
 from ._ending import check_members
@@ -74,18 +74,21 @@ class Hearing:
         self.refused: dict[str, str] = {}  # by site: why
         self.waiting: set[str] = set()  # to be asked again, in this exchange
         self.looking: set[str] = set()  # for their data files
+        self.reading: set[str] = set()  # their policies, which have a mistake
         self.waited: set[tuple[str, str]] = set()  # in any, and for what
         self.members: set[str] = set()  # when the study began
         self._written: tuple[float, Any] = (0.0, None)
         self._silences = Silences(folder)
+        (folder.results / WAITED).unlink(missing_ok=True)  # of before it was stopped
 
     def replies(
         self, requests: Mapping[str, bytes], kind: str, most: int
     ) -> Iterator[tuple[str, Envelope]]:
         """The answers of this kind, of at most this many bytes; silence and refusals are noted."""
         check_members(self.folder, self.members - self.refused.keys())
-        silent = []
+        silent, left = [], set(requests)
         for site, envelope in self.nodes.ask(requests, work=True, most=most):
+            left.discard(site)
             if envelope is None:
                 silent.append(site)
                 self._silences.note(site)
@@ -95,6 +98,8 @@ class Hearing:
             self._looked(site, envelope)
             if envelope.kind == "refusal":
                 self._refused(site, refusal_of(site, envelope))
+                if site not in self.refused:  # others may take longer, and nobody answered for them
+                    self._write([*silent, *left])
             elif envelope.kind != kind or envelope.meta.get("client") != site:
                 self.refuse(site, f"{site}: {ODD}")
             else:
@@ -129,7 +134,7 @@ class Hearing:
         if not is_waiting(reason):
             return self.refuse(site, reason)
         self.waiting.add(site)
-        if LOOKING in reason:
+        if LOOKING in reason or READING in reason:
             return
         found = ABOUT.search(reason)
         asked = site in self.patience.waiting  # else of a new question, perhaps in the same words
@@ -140,14 +145,16 @@ class Hearing:
         self.waited.add((site, reason))
 
     def _looked(self, site: str, envelope: Envelope) -> None:
-        """When a site begins to look for its data file, and when it has ended."""
+        """When a site begins to look for its data file or its policy, and when it has ended."""
         reason = refusal_of(site, envelope) if envelope.kind == "refusal" else ""
-        if LOOKING in reason and site not in self.looking:
-            self.looking.add(site)
-            self.folder.note("waiting", reason=reason, site=site)
-        elif LOOKING not in reason and site in self.looking:
-            self.looking.discard(site)
-            self.folder.note("looked", site=site)
+        kinds = (LOOKING, self.looking, "looked"), (READING, self.reading, "read")
+        for words, sites, ended in kinds:
+            if words in reason and site not in sites:
+                sites.add(site)
+                self.folder.note("waiting", reason=reason, site=site)
+            elif words not in reason and site in sites:
+                sites.discard(site)
+                self.folder.note(ended, site=site)
 
     def _decided(self, site: str, answered: bool) -> None:
         """Nobody is waited for there. Who refuses does not say whether a person did."""
@@ -158,10 +165,10 @@ class Hearing:
     def _write(self, silent: list[str]) -> None:
         """At most every second, or when it changes."""
         people = dict(sorted(self.patience.waiting.items()))
-        now, held = time.time(), (people, sorted(silent), sorted(self.looking))
+        now, held = time.time(), (people, *map(sorted, (silent, self.looking, self.reading)))
         if held == self._written[1] and now - self._written[0] < WRITE_S:
             return
         self._written = now, held
         told = {"time": round(now, 3), "until": round(self.patience.until(), 3)}
-        told |= {"people": people, "silent": held[1], "looking": held[2]}
+        told |= {"people": people, "silent": held[1], "looking": held[2], "reading": held[3]}
         self.folder.save(self.folder.results / WAITED, told)

@@ -34,7 +34,7 @@ from ._disclosure import Release
 from ._whose import of_message
 from .approval import Asker, Waits, check_running
 from .ended import goes_on, keep_ended
-from .missing import check_there
+from .missing import check_policy, check_there
 from .policy import Outgoing, Ruled
 from .told import SEE_LOG
 
@@ -171,6 +171,7 @@ def note(place: SitePlace, what: str, story: str) -> None:
 def _check_ready(place: SitePlace) -> None:
     """For questions about the data."""
     check_running(place.folder)
+    check_policy(place, partial(note, place))
     check_there(place, partial(note, place))
 
 

@@ -1,7 +1,8 @@
-"""A data file that is not there while somebody replaces it: the site looks again for a minute
-before it answers that it has no data.
+"""A data file that is not there while somebody replaces it, or a policy that has a mistake while
+somebody changes it: the site looks again for a minute before it refuses.
 
-missing.json    since when the file is not there, and when the coordinator asked last
+missing.json     since when the data file is not there, and when the coordinator asked last
+mistaken.json    the same of the policy
 """
 
 import json
@@ -10,31 +11,57 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from ..._errors import PolicyError
 from ..._files import Disk, save
 from .approval import Waits
-from .told import LOOKS
+from .policy import FILE as POLICY
+from .policy import load_policy
+from .told import LOOKS, READS
 
-FILE = "missing.json"
+FILE, MISTAKEN = "missing.json", "mistaken.json"
 LOOK_S = 60.0  # also between two questions: after a longer pause the file counts as missing again
 MOST_BYTES = 1000
 
 
 def check_there(place: Any, note: Callable[[str, str], None]) -> None:
     """Others wait for the file as for an approval. Who reads it after that says what is wrong."""
-    path, now = place.folder / FILE, time.time()
+    path, what = place.folder / FILE, "the data file of this site"
     if _is_there(place.data):
-        if path.exists():
-            path.unlink(missing_ok=True)
-            note("the data file of this site is there again", str(place.data))
+        return _mended(path, f"{what} is there again", str(place.data), note)
+    told = f"this site looks for it again for {LOOK_S:g} s before it refuses the question"
+    if _waits(path, f"{what} is missing or empty", f"{place.data}; {told}", note):
+        raise Waits(LOOKS)
+
+
+def check_policy(place: Any, note: Callable[[str, str], None]) -> None:
+    """The same of the policy. Nothing leaves while it has a mistake, before that minute and after
+    it."""
+    path, what = place.folder / MISTAKEN, "the policy of this site"
+    try:
+        load_policy(place.folder / POLICY)
+    except PolicyError as error:
+        told = f"this site reads it again for {LOOK_S:g} s before it refuses the question"
+        if _waits(path, f"{what} has a mistake", f"{error}; {told}", note):
+            raise Waits(READS) from None
         return
+    _mended(path, f"{what} is right again", str(place.folder / POLICY), note)
+
+
+def _waits(path: Path, what: str, story: str, note: Callable[[str, str], None]) -> bool:
+    """Whether the minute is not over yet; noted when it begins."""
+    now = time.time()
     begun, last = _read(path) or (now, now)
     begun = begun if now - last <= LOOK_S else now
     save(Disk(), path, {"begun": begun, "last": now})
     if begun == now:
-        told = f"this site looks for it again for {LOOK_S:g} s before it refuses the question"
-        note("the data file of this site is missing or empty", f"{place.data}; {told}")
-    if now - begun < LOOK_S:
-        raise Waits(LOOKS)
+        note(what, story)
+    return now - begun < LOOK_S
+
+
+def _mended(path: Path, what: str, story: str, note: Callable[[str, str], None]) -> None:
+    if path.exists():
+        path.unlink(missing_ok=True)
+        note(what, story)
 
 
 def looks(folder: Path) -> bool:

@@ -6,6 +6,7 @@ coordinator looks for them in what a site says, and a site that is older or newe
 
 WAITS = "waits for approval by its administrator"
 LOOKING = "looks again for its data file"  # no person has to decide
+READING = "reads its policy again"  # the same
 RULED = "refused by the rules of this site"
 NOT_ALLOWED = "its policy does not allow"
 
@@ -24,9 +25,15 @@ LOOKS = (
 )
 
 
+READS = (
+    f"this site cannot use its policy. This site {READING} for a minute, and the coordinator asks "
+    "again"
+)
+
+
 def is_waiting(reason: str) -> bool:
     """Whether it is no refusal: the coordinator asks again."""
-    return WAITS in reason or LOOKING in reason
+    return any(words in reason for words in (WAITS, LOOKING, READING))
 
 
 def kind_of(reason: str) -> str:
