@@ -98,10 +98,10 @@ def test_a_finished_job_is_not_repeated_without_a_site_by_itself(tmp_path, plan,
     assert "could calculate the sums of west alone" in said
     assert ("Refused: west" in said) == (how == "refuses")
     path = study.results / "study.toml"
-    todo = f"If west agreed to this, write repeat_without = true at the top of {path}, where feddcd"
-    assert todo in said
+    todo = "If west agreed to reveal its sums, write repeat_without = true at the top of "
+    assert f"{todo}{path}, where feddcd keeps the job of this study. Then" in said
     command = f"feddcd federation simulate {home.path} --job {path} --study again"
-    assert said.endswith(f"Then give this command: {command}.")
+    assert said.endswith(f"Then give this command: {command}")
     assert not events(study, "exchange")
     assert not list((study.results / "jobs").glob("*/0000*")), "nobody was asked for a number"
     study.save(study.results / "study.toml", again_text(study).encode())
@@ -147,7 +147,7 @@ def test_what_the_coordinator_knows_is_said_before_people_decide(tmp_path, monke
     assert (study.config().repeat_without, study.config().purpose) == (True, "why?")
     note_state(study, "failed", reason="there is no table")
     told = status_of(home.path)["next"]
-    assert "If west agreed to this, change repeat_without to true in fed/studies" in told
+    assert "If west agreed to reveal its sums, change repeat_without to true in fed/studies" in told
 
 
 def test_too_few_sites_are_said_before_anybody_is_asked(tmp_path, monkeypatch):

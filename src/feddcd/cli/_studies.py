@@ -31,12 +31,13 @@ def study_command(
 ) -> None:
     folder = FederationFolder(path)
     folder.config()
-    if job is None:
-        if not (job := folder.of_study(name).results / STUDY).exists():
-            raise SpecError("--job is missing; give the job file of the study: --job FILE")
-        say(f"without --job, study {name} uses the job that feddcd has kept: {shown(job)}")
+    kept = folder.of_study(name).results / STUDY
+    if job is None and not kept.exists():
+        raise SpecError("--job is missing; give the job file of the study: --job FILE")
     with owner_only():
-        study = want(folder, name, study_text(job, mode, purpose, wait))
+        study = want(folder, name, study_text(job or kept, mode, purpose, wait))
+    if job is None:
+        say(f"without --job, study {name} uses the job that feddcd has kept: {shown(kept)}")
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         return say(

@@ -60,7 +60,9 @@ def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:
     line = "change repeat_without to true" if known else "write repeat_without = true at the top"
     line += f" {'in' if known else 'of'} {path}"
     line += ", where feddcd keeps the job of this study" if study.study else ""
-    return f"If {sentence_list(names)} agreed to this, {line}. Then give this command: {again}"
+    whose = "its sums" if len(names) == 1 else "their sums"
+    agreed = f"If {sentence_list(names)} agreed to reveal {whose}"
+    return f"{agreed}, {line}. Then give this command: {again}"
 
 
 def _by_state(held: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -38,7 +38,7 @@ def check_repeat(
             )
             reasons = {site: refused[site] for site in gone if site in refused}
             folder.note("repeats", without=gone)
-            raise too_few(told, reasons, f"{allow_repeat(folder, gone)}.")
+            raise too_few(told, reasons, allow_repeat(folder, gone))
 
 
 def _finished(folder: FederationFolder) -> Iterator[Finished]:
