@@ -1096,6 +1096,9 @@ def test_while_sites_still_answer_the_status_names_all_of_them(folder):
     assert [each["heard"] for each in seen] == [[]] * 3, "one format"
     last = waits_in_words(study_status(study)["waits"])
     assert last.startswith("people at east (this job), north (this job) and south (this job) have")
+    assert list(hearing.replies(dict.fromkeys(NAMES, b""), "job", 10)) == []
+    again = [waits_in_words(each["waits"]) for each in seen[3:]]
+    assert not any("no answer" in text for text in again), "asked once more, they still wait"
 
 
 def test_a_study_that_continues_keeps_the_time_at_which_it_began(folder, monkeypatch):
@@ -1112,6 +1115,16 @@ def test_a_study_that_continues_keeps_the_time_at_which_it_began(folder, monkeyp
     assert began == 1_700_000_000.0
     assert "study first, which has been running since 2023-11-14 22:13 UTC" in line
     assert state_of(first)["time"] > began, "when it was done"
+
+
+def test_a_finished_training_goes_on_only_where_sites_have_to_leave(folder):
+    home, text = home_of(folder), 'model = "logistic"\n'
+    study = want(home, "first", text)
+    note_state(study, "done")
+    with pytest.raises(SpecError, match="study first is finished, so it does not start again"):
+        want(home, "first", text)
+    study.request(("east",), False)
+    assert state_of(want(home, "first", text))["state"] == "wanted"
 
 
 def test_a_study_that_is_asked_again_has_not_ended(folder):

@@ -99,7 +99,8 @@ class Hearing:
             if envelope.kind == "refusal":
                 self._refused(site, refusal_of(site, envelope))
                 if site not in self.refused:  # others may take longer, and nobody answered for them
-                    self._write([*silent, *left])
+                    known = {*self.patience.waiting, *self.looking, *self.reading}
+                    self._write([*silent, *(left - known)])
             elif envelope.kind != kind or envelope.meta.get("client") != site:
                 self.refuse(site, f"{site}: {ODD}")
             else:
