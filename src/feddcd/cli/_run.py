@@ -168,10 +168,12 @@ def demo_command(out: Path, quiet: bool) -> None:
     if not quiet:
         console.print(
             "Eight methods learn to read digits from 20 clients. Each client has its "
-            "own mix of digits, and 8 clients take part in a round.\n"
+            "own mix of digits, and 8 clients take part in a round. All methods send each "
+            "number with 8 bits.\n"
         )
-    save_race(out, base, list(DEMO), {})
-    race(base, list(DEMO), {}, out, quiet)
+    settings: dict[str, dict[str, Any]] = {name: {"bits": 8} for name in DEMO}
+    save_race(out, base, list(DEMO), settings)
+    race(base, list(DEMO), settings, out, quiet)
 
 
 def report_command(folders: list[Path], out: Path | None) -> None:
