@@ -297,6 +297,20 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     assert json.loads(todo[0].file(tmp_path).read_text())["ended"] == "reached"
 
 
+def test_the_file_has_the_quartiles_of_the_bytes(tmp_path):
+    """Of 80, 160 and 240 bytes; a run that did not come to the gap counts as infinite."""
+    todo = list(cells([WINE], ["pointsaga"], (0.3,), (64,), 3))
+    for cell, cost in zip(todo, (240.0, 80.0, 160.0), strict=True):
+        far = np.inf if cost == 240 else cost
+        outcome([cost, cost, far]).save(cell.file(tmp_path))
+    write_race(tmp_path, gather(tmp_path, todo, tuned=False), target=1e-6, notes=[])
+    with (tmp_path / "race.csv").open() as file:
+        _, reached, missed = csv.DictReader(file)
+    names = ("up_models_quartile1", "up_models", "up_models_quartile3")
+    assert [reached[name] for name in names] == ["1.5", "2", "2.5"]
+    assert [missed[name] for name in names] == ["1.5", "2", "inf"]
+
+
 def test_uploads_are_counted_in_models_also_where_a_method_was_refused(tmp_path):
     """80 bytes are one model of ten doubles."""
     todo = list(cells([WINE], ["pointsaga", "fednewton"], (0.3,), (64,), 1))

@@ -28,7 +28,7 @@ from ..report.figures import (
 from ..report.page import bullets, document, figure, footer, grid, header, paragraph, section
 from ..report.tables import Bold, table
 from .cells import TARGETS, RaceOutcome
-from .profile import Place, RaceEntry, Results, costs, median, profile, ratios
+from .profile import Place, RaceEntry, Results, costs, median, profile, quartiles, ratios
 from .standing import Standing, fields, ranked, standings
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ FACTORS = np.geomspace(1, 100, 200)
 TITLE = "The race"
 WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
 COLUMNS = ("rounds", "up", "down", "uploads", "steps")
+UP_QUARTILES = ("up_models_quartile1", "up_models_quartile3")
 WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
 ALONE = (
     "Each line is a method. It shows how far the gap fell at which cost, as a median over the "
@@ -58,7 +59,8 @@ NOT_THERE = (
 FILES = (
     "The file race.csv has all medians, also of rounds, bytes to the clients, uploads and steps "
     "of local solvers. Its column up_models has the bytes that clients sent, divided by the bytes "
-    "of one model, as in the tables of this page. Its column half divides the problems into two "
+    "of one model, as in the tables of this page; up_models_quartile1 and up_models_quartile3 are "
+    "the quartiles over the seeds. Its column half divides the problems into two "
     'halves. We used the problems of the half "made" to find the rules by which feddcd run '
     'chooses a method. We use the problems of the half "scored" to test these rules.'
 )
@@ -222,12 +224,13 @@ def _write_csv(path: Path, results: Results) -> Path:
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         first = ("problem", "share", "half", "method", "bits", "tuned", "gap", "seeds")
-        out.writerow([*first, *COLUMNS, "up_models"])
+        out.writerow([*first, *COLUMNS, "up_models", *UP_QUARTILES])
         sizes = _sizes(results)
         for (place, entry), outcomes in sorted(results.items()):
             for target in TARGETS:
                 found = [median(outcomes, target, what) for what in COLUMNS]
-                found.append(found[COLUMNS.index("up")] / (8 * max(sizes[place], 1)))
+                ups = found[COLUMNS.index("up")], *quartiles(outcomes, target, "up")
+                found += [up / (8 * max(sizes[place], 1)) for up in ups]
                 numbers = [f"{value:g}" for value in found]
                 out.writerow([*place, *entry, f"{target:g}", len(outcomes), *numbers])
     return path

@@ -15,6 +15,8 @@ import numpy as np
 from .cells import RaceCell, RaceOutcome, read_outcome
 from .grid import tuned_settings
 
+FAR = 1e100  # for infinity in quartiles: between two infinite numbers lies no number
+
 
 class Place(NamedTuple):
     """Where a race is run: a problem at a share of its clients."""
@@ -59,6 +61,13 @@ def median(outcomes: Sequence[RaceOutcome], target: float, what: str) -> float:
     """Infinite where half of the seeds or more did not come there."""
     costs = [outcome.to(target, what) for outcome in outcomes]
     return float(np.median(costs)) if costs else np.inf
+
+
+def quartiles(outcomes: Sequence[RaceOutcome], target: float, what: str) -> tuple[float, float]:
+    """The first and the third; infinite where a run that did not come there has a part in it."""
+    costs = np.minimum([outcome.to(target, what) for outcome in outcomes] or [np.inf], FAR)
+    first, third = np.quantile(costs, (0.25, 0.75))
+    return tuple(float(x) if x < FAR / 1e6 else np.inf for x in (first, third))
 
 
 def costs(results: Results, target: float, what: str) -> dict[Place, dict[RaceEntry, float]]:
