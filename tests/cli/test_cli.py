@@ -287,6 +287,18 @@ def test_counts_are_run_by_the_method_that_is_chosen():
     assert np.isfinite(history("a")["objective"]).all()
 
 
+def test_the_demo_compares_methods_at_equal_bits(tmp_path, monkeypatch):
+    from feddcd.cli import _run
+
+    asked = []
+    monkeypatch.setattr(_run, "race", lambda *wish: asked.append(wish))
+    _run.demo_command(tmp_path / "demo", quiet=True)
+    _, methods, settings, *_ = asked[0]
+    assert {name: settings[name]["bits"] for name in methods} == dict.fromkeys(_run.DEMO, 8)
+    written = tomllib.loads((tmp_path / "demo" / "compare.toml").read_text())
+    assert written["settings"] == settings
+
+
 def test_all_models_are_run():
     assert {name.partition(":")[0] for name in MODEL_RUNS} == set(MODELS)
 
