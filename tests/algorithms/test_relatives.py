@@ -73,7 +73,7 @@ def test_acceleration_without_smoothness():
     assert first(fast, 0.05) < 100
 
 
-@pytest.mark.parametrize("method", ["feddcd", "pointsaga", "fedavg-1", "fedavg-5"])
+@pytest.mark.parametrize("method", ["feddcd", "pointsaga", "fedqn", "fedavg-1", "fedavg-5"])
 def test_rounds_that_do_not_wait(method):
     """With one step FedAvg has no bias where rounds wait; here fast clients count more."""
     f = relatives.quadratics(6, 3, 0.2, 1.0)
