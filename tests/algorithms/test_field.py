@@ -12,12 +12,14 @@ from feddcd._errors import SpecError
 from feddcd.algorithms import ALGORITHMS, Tamuna
 from feddcd.durable.protocol import Summed
 from feddcd.durable.shapes import Compiled
-from feddcd.participation import Everyone
+from feddcd.participation import Everyone, UniformSubset, round_keys
 from feddcd.report.methods import look
-from federations import FIELD, TAU, D, N, play, quadratics, solution
+from federations import ALL, FIELD, TAU, D, N, play, quadratics, solution
 
 WILD = Faults(lost=0.05, late=0.05, doubled=0.05, crash=0.05, restart=0.03)
+SOME = Faults(lost=0.05, late=0.02, doubled=0.05, crash=0.04, restart=0.05)
 F, ROUNDS = "equal", 6
+TRIED = {"fedqn": ALL["fedqn"]} | FIELD
 
 
 @pytest.fixture(autouse=True)
@@ -35,7 +37,7 @@ def slow(names, usual):
 
 
 def make(name):
-    return FIELD[name].make(N, TAU, jnp.zeros(D))
+    return TRIED[name].make(N, TAU, jnp.zeros(D))
 
 
 def world(algorithm, faults=NONE, seed=0):
@@ -45,30 +47,49 @@ def world(algorithm, faults=NONE, seed=0):
     return made
 
 
-@pytest.mark.parametrize("name", slow(FIELD, ("fedadmm",)))
+@pytest.mark.parametrize("name", slow(TRIED, ("fedadmm", "fedqn")))
 def test_deployed_as_simulated(name):
-    algorithm = make(name)
+    """With the simulator's cohorts, or with everyone where the method needs everyone."""
+    algorithm, who = make(name), Everyone(N) if everyone(name) else UniformSubset(N, TAU)
     made = world(Compiled(algorithm))
-    for _ in range(ROUNDS):
-        made.round(list(made.server.members))
-    played = play(algorithm, quadratics(F), Everyone(N), ROUNDS)
+    for t in range(ROUNDS):
+        cohort = who(round_keys(made.key, jnp.asarray(t))[0]).ids
+        made.round([f"site{row}" for row in cohort])
+    played = play(algorithm, quadratics(F), who, ROUNDS)
     np.testing.assert_allclose(made.model(), played.model, rtol=0, atol=1e-10)
     assert np.abs(played.model).max() > 1e-2
 
 
-@pytest.mark.parametrize("name", slow([n for n in FIELD if not everyone(n)], ("fedadmm",)))
+@pytest.mark.parametrize("name", slow([n for n in TRIED if not everyone(n)], ("fedadmm", "fedqn")))
 def test_faults_change_only_who_took_part(name):
     """A fault-free run over the committed cohorts, by the same functions: the same bits."""
     algorithm = Compiled(make(name))
     made, clean = world(algorithm, WILD, seed=5), world(algorithm, seed=5)
     for _ in range(25):
         made.round(made.cohort())
-    for record in made.ledger:
-        if isinstance(record, Summed):
-            clean.server = clean.server._replace(round=record.stamp.round - 1)
-            clean.round(record.members)
+    clean.repeat(made)
     assert made.count["crash"] + made.count["restart"] > 0
     assert np.array_equal(np.asarray(made.model()), np.asarray(clean.model()))
+
+
+@pytest.mark.parametrize("name", slow([n for n in FIELD if everyone(n)], ("sdane",)))
+def test_with_everyone_a_crashed_site_takes_part_again(name):
+    """Sites and the server crash and start again: the bits of a fault-free run over the rounds
+    that were committed, and then the optimum, with those that crashed."""
+    algorithm = Compiled(make(name))
+    made, clean = world(algorithm, SOME, seed=5), world(algorithm, seed=5)
+    everybody, fewer = list(made.server.members), 0
+    while made.count["crash"] < 4 or made.count["restart"] < 1 or fewer < 4:
+        made.round(everybody)
+        fewer = sum(len(r.members) < N for r in made.ledger if isinstance(r, Summed))
+    clean.repeat(made)
+    assert np.array_equal(np.asarray(made.model()), np.asarray(clean.model()))
+    assert np.linalg.norm(made.model() - solution(F)) > 1e-4
+    made.faults = NONE
+    for _ in range(100):
+        made.round(everybody)
+    assert made.crashed <= set(made.ledger[-1].members)
+    assert np.linalg.norm(made.model() - solution(F)) < 1e-8
 
 
 @pytest.mark.parametrize("name", slow([n for n in FIELD if everyone(n)], ("sdane",)))

@@ -275,6 +275,7 @@ class TestResume:
             pytest.param("scaffold", SOME_LOST | BATCHES, marks=pytest.mark.chaos),
             pytest.param("pointsaga", SOME_LOST, marks=pytest.mark.chaos),
             pytest.param("fednewton", SOME_LOST, marks=pytest.mark.chaos),
+            ("fedqn", SOME_LOST),
         ],
     )
     def test_bit_identical(self, algorithm, more, data_file, tmp_path):

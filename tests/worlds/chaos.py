@@ -12,7 +12,7 @@ from feddcd import tree
 from feddcd._errors import Refused
 from feddcd.algorithms import Upload
 from feddcd.algorithms.feddcd import DualClient, DualServer
-from feddcd.durable.protocol import Joined, Record, Reply, Started, Task
+from feddcd.durable.protocol import Joined, Record, Reply, Stamp, Started, Summed, Task
 from feddcd.durable.protocol.client import Client, new_client, resolve, settled, work
 from feddcd.durable.protocol.server import (
     Guard,
@@ -107,6 +107,8 @@ class World:
         self.problems = {}
         self.ledger: list[Record] = []
         self.late: list = []
+        self.asked: dict[Stamp, list[str]] = {}
+        self.crashed: set[str] = set()
         self.guard: Guard | None = None
         self.start()
 
@@ -135,6 +137,12 @@ class World:
         self.count[fault] += hit
         return hit
 
+    def crash(self, id: str) -> bool:
+        hit = self.happens("crash")
+        if hit:
+            self.crashed.add(id)
+        return hit
+
     def deliver(self, task: Task) -> Reply | None:
         """A client gets a task; a crash forgets what was not saved."""
         client = self.disk[task.client]
@@ -143,19 +151,22 @@ class World:
         except Refused:
             self.count["refused"] += 1
             return None
-        if self.happens("crash"):
+        if self.crash(task.client):
             return None
         self.disk[task.client] = client
-        if self.happens("crash"):
+        if self.crash(task.client):
             return None
         client, reply = work(self.algorithm, self.f(task.client), client, task, self.key)
-        if self.happens("crash"):
+        if self.crash(task.client):
             return None
         self.disk[task.client] = client
-        return None if self.happens("crash") else reply
+        return None if self.crash(task.client) else reply
 
-    def round(self, cohort) -> None:
+    def round(self, cohort, heard=None) -> None:
         self.server, tasks = begin(self.algorithm, self.server, cohort, self.key)
+        self.asked[self.server.open.stamp] = list(cohort)
+        if heard is not None:  # the others never get their task
+            tasks = [task for task in tasks if task.client in heard]
         mail, self.late = [*self.late, *tasks], []
         for message in mail:
             if message.client not in self.server.members or self.happens("lost"):
@@ -175,6 +186,14 @@ class World:
                 self.start()
                 return
             self.server = apply(self.algorithm, self.server, record)
+
+    def repeat(self, other: "World") -> None:
+        """The committed rounds of another world, each with the cohort that it asked, whose others
+        stay silent: a method may address a client by its place among those asked."""
+        for record in other.ledger:
+            if isinstance(record, Summed):
+                self.server = self.server._replace(round=record.stamp.round - 1)
+                self.round(other.asked[record.stamp], record.members)
 
     def pass_on(self, message: Task | Reply) -> None:
         reply = self.deliver(message) if isinstance(message, Task) else message

@@ -98,20 +98,20 @@ def _sketched(form: Form) -> int:
 
 def measured(
     phi: Callable[[Flat], Scalar], x: Flat, wanted: Bool[Array, ""], form: Form
-) -> tuple[PyTree, Scalar]:
+) -> tuple[PyTree, PyTree]:
     """What a site sends of its Hessian at x, and of how it differs from others'; zeros where nobody
     asks for it."""
 
-    def measure() -> tuple[PyTree, Scalar]:
+    def measure() -> tuple[PyTree, PyTree]:
         if form.whole and form.K == 1:
             H = jax.hessian(phi)(x)
-            return code_square(H, BITS), _square_of_correlations(H).astype(jnp.float32)
+            return code_square(H, BITS), code(_square_of_correlations(H), 32)
         _, hvp = jax.linearize(jax.grad(phi), x)
         if form.whole:
             A, B = _traces(hvp, form, x.dtype)
-            spread = _square_of_correlations(A).astype(jnp.float32)
+            spread = code(_square_of_correlations(A), 32)
             return (code_square(A, BITS), code_square(B, 32)), spread
-        return code(_products(hvp, form, x.dtype), BITS, columns=True), jnp.zeros((), jnp.float32)
+        return code(_products(hvp, form, x.dtype), BITS, columns=True), code(jnp.zeros(()), 32)
 
     blank = lambda: jax.tree.map(lambda y: jnp.zeros(y.shape, y.dtype), jax.eval_shape(measure))
     return jax.lax.cond(wanted, measure, blank)

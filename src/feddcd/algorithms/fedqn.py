@@ -118,9 +118,9 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         bend = jnp.where(down.opening, value, jnp.where(sound, bend, guards.BEYOND))
         bend = jnp.where(down.alone, moved @ moved, bend)
         if self.bits < 64:
-            bend = code_brief(bend) if self.bits == 8 else bend.astype(jnp.float32)
+            bend = code_brief(bend) if self.bits == 8 else code(bend, 32)
         change, fresh, first, start = self._parts(down, client.seen)
-        begin = starts.measured(phi, x, down.asks, self._form), f.rows.astype(jnp.float32)
+        begin = starts.measured(phi, x, down.asks, self._form), code(f.rows, 32)
         upload = QNUpload(
             bend, Extra(change, D), Extra(fresh, D), Extra(first, single), Extra(start, begin)
         )
