@@ -211,6 +211,25 @@ class TestFamily:
         shares = np.mean([right[part].mean() for part in PARTS])
         np.testing.assert_allclose(result.summary["accuracy"], shares, rtol=1e-12)
 
+    def test_fedqn_learns_its_curvature(self):
+        """In 8 bits to the optimum of all clients, each of which counts the same, by SciPy."""
+        X, y = signs()
+        result = feddcd.run(
+            (X, y), model=SmoothHinge(), parts=PARTS, tau=2, l2=0.1, rounds=60, algorithm="fedqn"
+        )
+
+        def pooled(w):
+            m = (2 * (y > 0) - 1) * (X @ w)
+            loss = np.where(m < 0, 0.5 - m, np.maximum(1 - m, 0) ** 2 / 2)
+            slope = -(2 * (y > 0) - 1) * np.where(m < 0, 1, np.maximum(1 - m, 0))
+            means = np.mean([loss[part].mean() for part in PARTS])
+            grad = np.mean([slope[part] @ X[part] / len(part) for part in PARTS], 0)
+            return means + 0.05 * w @ w, grad + 0.1 * w
+
+        best = scipy.optimize.minimize(pooled, np.zeros(D), jac=True, method="BFGS", tol=1e-10)
+        assert result.certificate.gap < 1e-9
+        np.testing.assert_allclose(result.model[:, 0], best.x, atol=1e-7)
+
     def test_no_certificate_without_convexity(self):
         class Bounded(SmoothHinge):
             convex: ClassVar[bool] = False
@@ -330,7 +349,8 @@ class TestProblem:
         [
             ["fednewton"],
             pytest.param(
-                ["feddcd", "pointsaga", "fednewton", "fedavg", "mbsgd"], marks=pytest.mark.chaos
+                ["feddcd", "pointsaga", "fednewton", "fedqn", "fedavg", "mbsgd"],
+                marks=pytest.mark.chaos,
             ),
         ],
     )
@@ -344,6 +364,7 @@ class TestProblem:
         np.testing.assert_allclose(race["fednewton"].model, best, atol=1e-9)
         if "pointsaga" in names:
             np.testing.assert_allclose(race["pointsaga"].model, best, atol=1e-6)
+            np.testing.assert_allclose(race["fedqn"].model, best, atol=1e-6)
         assert list(race.results) == names
         assert all(0 <= r.certificate.gap < 1 for r in race.results.values())
 
