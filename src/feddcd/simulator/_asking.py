@@ -1,24 +1,34 @@
 """What one client does in a round."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from .. import tree
-from ..algorithms import AbstractAlgorithm, Upload, extra_bytes, opened
+from ..algorithms import AbstractAlgorithm, Recalled, Upload, extra_bytes, opened
 from ..participation import client_key
 from ..problems import AbstractProblem, Clients, Stacks, of_client
 from ._federation import Draw
 from ._rows import changed, only, traced
 
 
+class Given(NamedTuple):
+    """What a client is asked with: what the server sends, and the server itself where its method
+    has notes, for the reminder of this client. Both read the client's state in one loop: XLA would
+    copy every client's between two."""
+
+    down: PyTree
+    server: PyTree | None
+
+
 def asking(
     algorithm: AbstractAlgorithm,
     problem: Clients,
     clients: PyTree,
-    down: PyTree,
+    down: Given,
     draw: Draw,
     first: int | Int[Array, ""] = 0,
 ) -> tuple[Callable[[PyTree, Int[Array, ""], PyTree], tuple], tuple[PyTree, Upload]]:
@@ -53,13 +63,17 @@ def own_step(
     algorithm: AbstractAlgorithm,
     f: AbstractProblem,
     old: PyTree,
-    down: PyTree,
+    down: Given,
     draw: Draw,
     i: Int[Array, ""],
     place: Int[Array, ""],
 ) -> tuple[PyTree, Upload]:
-    """Its new state and its upload, opened."""
-    down = algorithm.addressed(down, place, draw.asked)
-    new, up = algorithm.client_step(f, old, down, client_key(draw.key, i))
-    up = up._replace(value=opened(up.value), extra=extra_bytes(up.value))
+    """Its new state and its upload, opened, with the reminder of it if there is one."""
+    own = algorithm.addressed(down.down, place, draw.asked)
+    new, up = algorithm.client_step(f, old, own, client_key(draw.key, i))
+    value = opened(up.value)
+    if down.server is not None:
+        reminder = algorithm.reminder(down.server, algorithm.told(old))  # pyright: ignore
+        value = Recalled(value, reminder)
+    up = up._replace(value=value, extra=extra_bytes(up.value))
     return changed(old, new), up

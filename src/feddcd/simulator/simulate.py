@@ -10,16 +10,15 @@ from jaxtyping import Array, Bool, Int, PyTree
 from .. import tree
 from .._memory import check_fits
 from .._types import Params
-from ..algorithms import AbstractAlgorithm, Recalled, Upload
+from ..algorithms import AbstractAlgorithm, Upload
 from ..measure import Measure, Measures
 from ..participation import AbstractParticipation, broadcast_key, round_keys
 from ..problems import Clients, each, of_some, with_stacks
-from ._asking import asking, own_step
+from ._asking import Given, asking, own_step
 from ._federation import Draw as Draw
 from ._federation import Federation as Federation
 from ._federation import Record as Record
 from ._federation import State as State
-from ._reminders import mean_reminder
 from ._rows import changed, many, only, rows_of_zeros, traced, write, write_all
 from ._shards import ask_shards, held, mesh_for, settle_shards, spread
 
@@ -67,14 +66,20 @@ def _first_state(fed: Federation, w: Params) -> State:
 
 def one_round(fed: Federation, state: State) -> tuple[State, Record]:
     draw = draw_cohort(fed, state.t)
-    known = recall(fed, state, draw)
-    clients, up = _ask(fed, state.clients, broadcast(fed, state), draw)
-    return close_round(fed, state._replace(clients=clients), draw, up, known)
+    down = Given(broadcast(fed, state), reminding(fed, state))
+    clients, up = _ask(fed, state.clients, down, draw)
+    return close_round(fed, state._replace(clients=clients), draw, up)
 
 
 def broadcast(fed: Federation, state: State) -> PyTree:
     """What the server sends in the round that begins."""
     return fed.algorithm.broadcast(state.server, broadcast_key(fed.key, state.t))
+
+
+def reminding(fed: Federation, state: State) -> PyTree | None:
+    """The server, if its method has notes."""
+    one = jax.eval_shape(lambda: tree.take(state.clients, 0))
+    return None if fed.algorithm.told(one) is None else state.server
 
 
 def draw_cohort(fed: Federation, t: Int[Array, ""]) -> Draw:
@@ -89,24 +94,17 @@ def draw_cohort(fed: Federation, t: Int[Array, ""]) -> Draw:
     return Draw(cohort, kept, p, share, enough, key_clients, places, places[-1] + 1)
 
 
-def recall(fed: Federation, state: State, draw: Draw) -> PyTree | None:
-    """The mean of the server's reminders of who sends in this round; None without notes."""
-    return mean_reminder(fed.algorithm, state.server, state.clients, draw, fed.side_by_side)
-
-
 def close_round(
     fed: Federation,
     state: State,
     draw: Draw,
     up: Upload,
-    known: PyTree | None,
     settle: Callable[[PyTree, PyTree], PyTree] | None = None,
 ) -> tuple[State, Record]:
     """What follows when all uploads are there: `up` has their mean, and each one's numbers.
     `settle` gives all clients' states after the answer (None: there is none)."""
     algorithm, (server, clients, t), cohort = fed.algorithm, state, draw.cohort
-    mean = up.value if known is None else Recalled(up.value, known)
-    new_server, answer = algorithm.server_step(server, mean, draw.share)
+    new_server, answer = algorithm.server_step(server, up.value, draw.share)
     if settle is not None:
         clients = settle(clients, answer)
     elif answer is not None:
@@ -172,7 +170,7 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     return state, trace, sound
 
 
-def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[PyTree, Upload]:
+def _ask(fed: Federation, clients: PyTree, down: Given, draw: Draw) -> tuple[PyTree, Upload]:
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
     ids = draw.cohort.ids
     if fed.mesh is not None:
@@ -185,23 +183,16 @@ def _ask(fed: Federation, clients: PyTree, down: PyTree, draw: Draw) -> tuple[Py
         mean = tree.weighted_mean(only(draw.kept, up.value), draw.p)
         return write(clients, new, ids, draw.kept), up._replace(value=mean)
 
-    step, (one, nothing) = asking(fed.algorithm, fed.problem, clients, down, draw)
+    step, (_, nothing) = asking(fed.algorithm, fed.problem, clients, down, draw)
 
-    def ask(carry, k):
-        clients, mean = carry
-        new, up, mean = step(clients, k, mean)
-        kept = None if draw.kept is None else draw.kept[k]
-        return (write(clients, new, ids[k], kept), mean), (up.grad_norm, up.steps, up.extra)
-
-    def ask_only(mean, k):
+    def ask(mean, k):
         new, up, mean = step(clients, k, mean)
         return mean, (new, up.grad_norm, up.steps, up.extra)
 
-    if many(one):
-        mean, (new, *numbers) = jax.lax.scan(ask_only, nothing.value, jnp.arange(len(ids)))
-        return write_all(clients, new, ids, draw.kept), Upload(mean, *numbers)
-    (clients, mean), numbers = jax.lax.scan(ask, (clients, nothing.value), jnp.arange(len(ids)))
-    return clients, Upload(mean, *numbers)
+    # all are read before any is written: XLA computes a value again where it is used, and would
+    # copy every client's for that
+    mean, (new, *numbers) = jax.lax.scan(ask, nothing.value, jnp.arange(len(ids)))
+    return write_all(clients, new, ids, draw.kept), Upload(mean, *numbers)
 
 
 def _settle(fed: Federation, clients: PyTree, answer, ids: Array, kept: Array | None) -> PyTree:

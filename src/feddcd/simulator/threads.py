@@ -24,7 +24,7 @@ from .._errors import SpecError
 from .._memory import check_fits
 from ..algorithms import Upload
 from . import simulate
-from ._asking import asking
+from ._asking import Given, asking
 from ._federation import Draw, Federation, Record, State
 from ._rows import rows_of_zeros
 
@@ -87,7 +87,7 @@ class _Parts:
     def __init__(self, fed: Federation, state: State, threads: int):
         self.double = jnp.zeros(()).dtype == jnp.float64  # this thread's; others do not inherit it
         self.begin = _begin.lower(fed, state).compile()  # pyright: ignore
-        draw, down = self.begin(fed, state)
+        draw, down = self._begun(fed, state)
         ends = np.linspace(0, len(draw.p), threads + 1).round().astype(int)
         self.ends, self.size = tuple(ends.tolist()), int(np.diff(ends).max())
         nobody = (fed, state.clients, down, draw, _count(0), _count(0), self.size)
@@ -105,8 +105,12 @@ class _Parts:
             sound = bool(records[-1].sound)
         return state, jax.tree.map(lambda *column: np.stack(column), *records), sound
 
-    def _round(self, fed: Federation, state: State) -> tuple[State, Record]:
+    def _begun(self, fed: Federation, state: State) -> tuple[Draw, Given]:
         draw, down = self.begin(fed, state)
+        return draw, Given(down, simulate.reminding(fed, state))  # the server is not copied
+
+    def _round(self, fed: Federation, state: State) -> tuple[State, Record]:
+        draw, down = self._begun(fed, state)
 
         def ask(first: int, last: int):
             with jax.enable_x64(self.double):
@@ -126,7 +130,7 @@ def _begin(fed: Federation, state: State) -> tuple[Draw, PyTree]:
 def _ask_part(
     fed: Federation,
     clients: PyTree,
-    down: PyTree,
+    down: Given,
     draw: Draw,
     first: Int[Array, ""],
     last: Int[Array, ""],
@@ -155,7 +159,6 @@ def _end(
 ) -> tuple[State, Record]:
     """The round, when every part's answers are there."""
     fed, draw, parts = given
-    known = simulate.recall(fed, state, draw)
     sizes = [slice(b - a) for a, b in itertools.pairwise(ends)]
     rows = [tree.take(new, size) for (new, _), size in zip(parts, sizes, strict=True)]
     numbers = [
@@ -172,7 +175,7 @@ def _end(
 
     mean = functools.reduce(tree.add, (up.value for _, up in parts))
     together = jax.tree.map(lambda *parts: jnp.concatenate(parts), *numbers)
-    return simulate.close_round(fed, state, draw, Upload(mean, *together), known, settle)
+    return simulate.close_round(fed, state, draw, Upload(mean, *together), settle)
 
 
 def _count(rounds: int) -> jax.Array:
