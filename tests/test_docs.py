@@ -83,7 +83,8 @@ ELSEWHERE = {  # and those that other tests run, as they stand
     },
     "index.md": {"test_smoke.py": ("feddcd ",)},  # these are lines of the README
     "adding.md": {
-        "test_plugin.py": ("pip install .", "feddcd list", "feddcd run", "feddcd compare")
+        "test_plugin.py": ("pip install .", "feddcd list", "feddcd run", "feddcd compare"),
+        "test_race.py": ("feddcd race --problem wine-iid-2 ",),
     },
     "deploy.md": {
         "test_flower.py": (

@@ -4,17 +4,21 @@ import csv
 import dataclasses
 import json
 import os
+import shlex
 import signal
 from concurrent.futures import Future
 
 import numpy as np
 import pytest
 
+from docs_blocks import DOCS, blocks, printed
 from feddcd._errors import DataError, SpecError
 from feddcd._origin import with_origin
+from feddcd.algorithms import catalogue
 from feddcd.cli._race import RaceWishes, race_command
+from feddcd.cli.app import main
 from feddcd.race import _play as play
-from feddcd.race import grid, page
+from feddcd.race import grid, methods, page
 from feddcd.race.cells import (
     SHARES,
     TUNING_SEED,
@@ -62,6 +66,64 @@ def test_a_file_adds_a_problem(tmp_path):
         choose([], [file])
     with pytest.raises(SpecError, match="phishing-iid-3"):
         choose(["phishing-iid-4"], [])
+
+
+@pytest.fixture
+def fedsplit(tmp_path, monkeypatch):
+    """The file of the page on adding an algorithm."""
+    monkeypatch.setattr(catalogue, "_added", {})
+    monkeypatch.setattr(methods, "_digests", {})
+    (code,) = [b.code for b in blocks(DOCS / "adding.md") if b.title == "fedsplit.py"]
+    file = tmp_path / "fedsplit.py"
+    file.write_text(code)
+    return file
+
+
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.chaos)])
+def test_a_file_adds_a_method(processes, fedsplit, tmp_path, monkeypatch):
+    """The file alone, in each process; another file is another method. It reaches the optimum."""
+    monkeypatch.chdir(tmp_path)
+    (line,) = [line for line in printed(DOCS / "adding.md") if line.startswith("feddcd race ")]
+    with pytest.raises(SystemExit) as stop:
+        main([*shlex.split(line)[1:], "--jobs", str(processes), "--quiet"])
+    assert not stop.value.code
+    (cell,) = (tmp_path / "race" / "cells").glob("*-fedsplit-*")
+    found = read_outcome(cell)
+    assert found is not None
+    assert found.ended == "reached"
+    assert found.gap[-1] <= 1e-9
+    assert "FedSplit" in (tmp_path / "race" / "report.html").read_text()
+    same = RaceCell(WINE, 1.0, "fedsplit", seed=1)
+    assert cell.stem == same.id
+    with pytest.raises(SpecError, match="another file already has a method called fedsplit"):
+        methods.add_methods([_copy(fedsplit, "# changed\n")])
+    methods._digests.clear()
+    methods.add_methods([_copy(fedsplit, "# changed\n")])
+    assert cell.stem != same.id
+
+
+def _copy(file, more):
+    other = file.with_name("other.py")
+    other.write_text(file.read_text() + more)
+    return other
+
+
+def test_a_file_that_adds_no_method_is_told(fedsplit, tmp_path):
+    own = fedsplit.read_text()
+    for text, reason in (
+        ("import nowhere", "cannot run this file: ModuleNotFoundError: No module named 'nowhere'"),
+        ("def f(:", "cannot run this file: SyntaxError"),
+        ("from feddcd.algorithms.feddcd import FEDDCD", "this file has no method"),
+        (own.replace('name="fedsplit"', 'name="feddcd"'), "feddcd is a method of feddcd itself"),
+    ):
+        file = tmp_path / "own.py"
+        file.write_text(text)
+        with pytest.raises(SpecError, match=reason) as told:
+            methods.add_methods([file])
+        assert str(told.value).startswith(f"{file}: ")
+    with pytest.raises(SpecError, match=r"nofile\.py: no such file"):
+        methods.add_methods([tmp_path / "nofile.py"])
+    assert not {"fedsplit", "nofile"} & set(catalogue.methods())
 
 
 def test_everyone_is_asked_only_where_everyone_is_there():

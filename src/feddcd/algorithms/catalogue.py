@@ -2,7 +2,8 @@
 
 A package offers a method by an entry point of the group `feddcd.algorithms`: its name is the
 method's, its value a `Method` or a function that gives one. What cannot be used is left out and
-said so; our own names are never replaced. Packages are looked at only when a name is not ours.
+said so; our own names are never replaced. Packages are looked at only when a name is not ours. A
+program may add methods for as long as it runs.
 """
 
 from functools import cache
@@ -61,13 +62,25 @@ ALGORITHMS: dict[str, Method] = {
 }
 
 
+_added: dict[str, Method] = {}
+
+
 def methods() -> dict[str, Method]:
-    """Ours, and those of installed packages that can be used."""
-    return ALGORITHMS | _installed()[0]
+    """Ours, those of installed packages that can be used, and those that were added."""
+    return ALGORITHMS | _installed()[0] | _added
 
 
 def find_method(name: str) -> Method | None:
-    return ALGORITHMS.get(name) or _installed()[0].get(name)
+    return ALGORITHMS.get(name) or _added.get(name) or _installed()[0].get(name)
+
+
+def add_method(row: Method) -> None:
+    """For this process alone."""
+    if row.name in ALGORITHMS:
+        raise SpecError(f"{row.name} is a method of feddcd itself; give yours another name")
+    if row.name in _installed()[0]:
+        raise SpecError(f"an installed package already has a method called {row.name}")
+    _added[row.name] = row
 
 
 def get_method(name: str) -> Method:

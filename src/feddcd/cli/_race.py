@@ -2,6 +2,7 @@
 
 import math
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from .._origin import origin
 from .._text import NONE, count, plural, printable, sentence_list, tiny
 from ..race.cells import METHODS, RaceCell, cells, left_out
 from ..race.grid import behind, finished, jobs, run_race
+from ..race.methods import add_methods
 from ..race.missed import missed, nobody_ran
 from ..race.page import write_race
 from ..race.problems import check_tables, choose
@@ -40,6 +42,7 @@ class RaceWishes(NamedTuple):
     limit: float
     processes: int
     behind: float | None = None
+    method_files: Sequence[Path] = ()
 
 
 def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
@@ -47,6 +50,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         raise SpecError(f"--gap must be above 0, got {wish.target:g}")
     if wish.behind is not None and not wish.behind > 1:
         raise SpecError(f"--behind must be a factor above 1, got {wish.behind:g}")
+    own = add_methods(wish.method_files)
+    wish = wish._replace(methods=[*dict.fromkeys([*wish.methods, *own])])
     chosen, runners = choose(wish.problems, wish.files), wish.methods or METHODS
     todo = list(cells(chosen, runners, wish.shares, wish.bits, wish.seeds, wish.limit))
     missing = left_out(runners, wish.shares)
@@ -106,9 +111,11 @@ def _run(
 
         if wish.behind is not None:
             first = [cell for cell in todo if cell.method == leader]
-            missing += run_race(jobs(out, first, wish.tune), wish.processes, watch)
+            missing += run_race(
+                jobs(out, first, wish.tune), wish.processes, watch, wish.method_files
+            )
             todo = behind(out, todo, leader, wish.behind, wish.target)
-        missing += run_race(jobs(out, todo, wish.tune), wish.processes, watch)
+        missing += run_race(jobs(out, todo, wish.tune), wish.processes, watch, wish.method_files)
     return todo, sorted(set(missing))
 
 

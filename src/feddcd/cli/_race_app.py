@@ -20,6 +20,10 @@ def race(
     algorithm: Annotated[
         list[str] | None, option("Run this method. Repeat --algorithm for each method.")
     ] = None,
+    algorithm_file: Annotated[
+        list[Path] | None,
+        option("Run your own method, which is in this Python file. feddcd runs the file's code."),
+    ] = None,
     share: Annotated[
         list[float] | None,
         option(
@@ -76,7 +80,7 @@ def race(
 
     wish = RaceWishes(
         problem or [], problem_file or [], algorithm or [], share or list(SHARES),
-        bits or list(BITS), seeds, tune, gap, limit, jobs, behind,
+        bits or list(BITS), seeds, tune, gap, limit, jobs, behind, algorithm_file or [],
     )  # fmt: skip
     race_command(wish, out, quiet)
     found(folder=out, files=sorted(path.name for path in out.glob("*.*")))

@@ -17,6 +17,7 @@ from ..algorithms import BITS as WIDTHS
 from ..algorithms import Method
 from ..algorithms.catalogue import get_method
 from ..runs.spec import Setting
+from .methods import digest_of
 from .problems import RaceProblem
 
 VERSION = 4  # of the numbers: raise it when a change of the code changes them
@@ -66,6 +67,8 @@ class RaceCell:
     @property
     def id(self) -> str:
         content: dict[str, Any] = dataclasses.asdict(self) | {"version": VERSION}
+        if (digest := digest_of(self.method)) is not None:
+            content["file"] = digest
         content["problem"] = {
             name: value
             for name, value in content["problem"].items()

@@ -21,6 +21,7 @@ import numpy as np
 from .._errors import DataError, SpecError
 from ..runs.interrupt import Interrupted, Stop, never, patient_interrupt
 from .cells import LIMIT, TARGETS, RaceCell, RaceOutcome, read_outcome, trials
+from .methods import add_methods
 
 Watch = Callable[[int, int, str], None]
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
@@ -111,14 +112,16 @@ def behind(
     return [dataclasses.replace(cell, limit=limit(cell)) for cell in cells]
 
 
-def run_race(found: Sequence[RaceJob], processes: int, watch: Watch) -> list[str]:
-    """All jobs; the reasons of those that could not run. Ctrl-C ends it between two steps of a run
-    with `Interrupted`: the files of finished runs stay."""
+def run_race(
+    found: Sequence[RaceJob], processes: int, watch: Watch, files: Sequence[Path] = ()
+) -> list[str]:
+    """All jobs; the reasons of those that could not run. `files` have methods. Ctrl-C ends it
+    between two steps of a run with `Interrupted`: the files of finished runs stay."""
     if processes < 1:
         raise SpecError(f"the race needs at least one process, got {processes}")
     with patient_interrupt() as stop:
         one_by_one = _one_by_one(found, stop)
-        done = one_by_one if processes == 1 else _side_by_side(found, processes, stop)
+        done = one_by_one if processes == 1 else _side_by_side(found, processes, stop, files)
         missing = set()
         for k, (job, reason) in enumerate(done):
             missing |= {reason} if reason else set()
@@ -132,11 +135,11 @@ def _one_by_one(found: Sequence[RaceJob], stop: Stop) -> Iterator[tuple[RaceJob,
 
 
 def _side_by_side(
-    found: Sequence[RaceJob], processes: int, stop: Stop
+    found: Sequence[RaceJob], processes: int, stop: Stop, files: Sequence[Path]
 ) -> Iterator[tuple[RaceJob, str]]:
     context = multiprocessing.get_context("spawn")
     end = context.Event()
-    with ProcessPoolExecutor(processes, context, _alone, (end,)) as pool:
+    with ProcessPoolExecutor(processes, context, _alone, (end, files)) as pool:
         waiting = {pool.submit(work, job): job for job in found}
         try:
             for future in _as_completed(set(waiting), stop):
@@ -155,7 +158,7 @@ def _as_completed(futures: set[Future], stop: Stop) -> Iterator[Future]:
             raise Interrupted
 
 
-def _alone(end: Any) -> None:
+def _alone(end: Any, files: Sequence[Path]) -> None:
     """A process of several takes one core, and ends when the first process says so: all that it
     keeps is in files of finished runs."""
     os.environ["FEDDCD_THREADS"] = "1"
@@ -168,6 +171,7 @@ def _alone(end: Any) -> None:
         os._exit(0)
 
     threading.Thread(target=leave, daemon=True).start()
+    add_methods(files)
 
 
 def _name(job: RaceJob) -> str:

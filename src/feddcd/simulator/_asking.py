@@ -15,7 +15,7 @@ from ._federation import Draw
 from ._rows import changed, only, traced
 
 
-class Given(NamedTuple):
+class Prompt(NamedTuple):
     """What a client is asked with: what the server sends, and the server itself where its method
     has notes, for the reminder of this client. Both read the client's state in one loop: XLA would
     copy every client's between two."""
@@ -28,7 +28,7 @@ def asking(
     algorithm: AbstractAlgorithm,
     problem: Clients,
     clients: PyTree,
-    down: Given,
+    down: Prompt,
     draw: Draw,
     first: int | Int[Array, ""] = 0,
 ) -> tuple[Callable[[PyTree, Int[Array, ""], PyTree], tuple], tuple[PyTree, Upload]]:
@@ -63,7 +63,7 @@ def own_step(
     algorithm: AbstractAlgorithm,
     f: AbstractProblem,
     old: PyTree,
-    down: Given,
+    down: Prompt,
     draw: Draw,
     i: Int[Array, ""],
     place: Int[Array, ""],

@@ -18,7 +18,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 from .. import tree
 from ..algorithms import AbstractAlgorithm, Upload
 from ..problems import Clients, Stacks, of_some
-from ._asking import Given, asking, own_step
+from ._asking import Prompt, asking, own_step
 from ._federation import Draw, Federation, State
 from ._rows import only, rows_of_zeros, write
 
@@ -82,7 +82,7 @@ def _on_each(fed: Federation, function: Callable, *specs: PartitionSpec, out: Py
     return jax.shard_map(function, mesh=fed.mesh, in_specs=specs, out_specs=out, check_vma=False)
 
 
-def ask_shards(fed: Federation, clients: PyTree, down: Given, draw: Draw) -> tuple[PyTree, Upload]:
+def ask_shards(fed: Federation, clients: PyTree, down: Prompt, draw: Draw) -> tuple[PyTree, Upload]:
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
     mesh, ids, N = fed.mesh, draw.cohort.ids, len(fed.weights)
     arrays, rest = eqx.partition(fed.algorithm, eqx.is_array)

@@ -14,7 +14,7 @@ from ..algorithms import AbstractAlgorithm, Upload
 from ..measure import Measure, Measures
 from ..participation import AbstractParticipation, broadcast_key, round_keys
 from ..problems import Clients, each, of_some, with_stacks
-from ._asking import Given, asking, own_step
+from ._asking import Prompt, asking, own_step
 from ._federation import Draw as Draw
 from ._federation import Federation as Federation
 from ._federation import Record as Record
@@ -66,7 +66,7 @@ def _first_state(fed: Federation, w: Params) -> State:
 
 def one_round(fed: Federation, state: State) -> tuple[State, Record]:
     draw = draw_cohort(fed, state.t)
-    down = Given(broadcast(fed, state), reminding(fed, state))
+    down = Prompt(broadcast(fed, state), reminding(fed, state))
     clients, up = _ask(fed, state.clients, down, draw)
     return close_round(fed, state._replace(clients=clients), draw, up)
 
@@ -170,7 +170,7 @@ def advance(fed: Federation, state: State, rounds: Int[Array, ""], room: int):
     return state, trace, sound
 
 
-def _ask(fed: Federation, clients: PyTree, down: Given, draw: Draw) -> tuple[PyTree, Upload]:
+def _ask(fed: Federation, clients: PyTree, down: Prompt, draw: Draw) -> tuple[PyTree, Upload]:
     """All clients' states, new where the upload is kept; the mean upload, each one's numbers."""
     ids = draw.cohort.ids
     if fed.mesh is not None:

@@ -24,7 +24,7 @@ from .._errors import SpecError
 from .._memory import check_fits
 from ..algorithms import Upload
 from . import simulate
-from ._asking import Given, asking
+from ._asking import Prompt, asking
 from ._federation import Draw, Federation, Record, State
 from ._rows import rows_of_zeros
 
@@ -105,9 +105,9 @@ class _Parts:
             sound = bool(records[-1].sound)
         return state, jax.tree.map(lambda *column: np.stack(column), *records), sound
 
-    def _begun(self, fed: Federation, state: State) -> tuple[Draw, Given]:
+    def _begun(self, fed: Federation, state: State) -> tuple[Draw, Prompt]:
         draw, down = self.begin(fed, state)
-        return draw, Given(down, simulate.reminding(fed, state))  # the server is not copied
+        return draw, Prompt(down, simulate.reminding(fed, state))  # the server is not copied
 
     def _round(self, fed: Federation, state: State) -> tuple[State, Record]:
         draw, down = self._begun(fed, state)
@@ -130,7 +130,7 @@ def _begin(fed: Federation, state: State) -> tuple[Draw, PyTree]:
 def _ask_part(
     fed: Federation,
     clients: PyTree,
-    down: Given,
+    down: Prompt,
     draw: Draw,
     first: Int[Array, ""],
     last: Int[Array, ""],
