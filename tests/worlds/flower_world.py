@@ -190,14 +190,23 @@ def rows(home: FederationFolder, sites: list[str]) -> tuple[Dataset, list[np.nda
 
 
 class _Given(AbstractParticipation):
-    certain: ClassVar[bool] = True
+    certain: ClassVar[bool] = False
     N: int
     tau: int
     ids: jax.Array
+    arrived: jax.Array
 
     def __call__(self, key) -> Cohort:
-        there = jnp.ones(self.ids.shape, bool)
-        return Cohort(self.ids, there, there)
+        return Cohort(self.ids, jnp.ones(self.ids.shape, bool), self.arrived)
+
+
+def _cohorts(home: FederationFolder, sums: list) -> list[list[str]]:
+    """Who was asked in these rounds, by the events: a method may address a site by its place among
+    those. A coordinator that was killed may not have noted its last round."""
+    rounds = [event for _, event in home.read_events() if event["event"] == "round"]
+    asked = {(e["round"], *sorted(e["summed"])): e["asked"] for e in rounds}
+    key = lambda record: (record.stamp.round, *sorted(record.members))
+    return [asked.get(key(record), list(record.members)) for record in sums]
 
 
 def simulated(home: FederationFolder) -> np.ndarray:
@@ -211,11 +220,12 @@ def simulated(home: FederationFolder) -> np.ndarray:
         fed = federate(data, split, model=terms.model, l2=terms.l2, weighting=terms.weighting)
         algorithm = parts.algorithm._algorithm  # pyright: ignore
         step, state = eqx.filter_jit(one_round), None
-        for record in sums:
-            ids = jnp.array([sites.index(site) for site in record.members])
-            world = federation(
-                algorithm, fed.problem, _Given(len(sites), len(ids), ids), seed=terms.seed
-            )
+        for record, cohort in zip(sums, _cohorts(home, sums), strict=True):
+            asked = [site for site in sites if site in cohort]
+            ids = jnp.array([sites.index(site) for site in asked])
+            arrived = jnp.array([site in record.members for site in asked])
+            who = _Given(len(sites), len(ids), ids, arrived)
+            world = federation(algorithm, fed.problem, who, seed=terms.seed)
             state = start(world, fed.w) if state is None else state
             now = jnp.asarray(record.stamp.round - 1, jnp.int32)  # so that keys are the same
             state, _ = step(world, state._replace(t=now))
