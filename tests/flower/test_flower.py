@@ -241,21 +241,6 @@ def test_twelve_rounds_with_many_kills(tmp_path, algorithm, conserved):
     assert end["messages"]["settle"] == 2 * 3  # for the departure, and at the end
 
 
-@pytest.mark.chaos
-def test_what_the_server_remembers_outlives_kills(tmp_path):
-    """FedQN: notes of each site at the coordinator, and parts of an upload that travel only once.
-    Who sends a Hessian is said by the places of those asked, whoever answers."""
-    home = made(tmp_path, "fedqn", 1.0, 8)
-    watcher = Watcher({2: ["answer of site-2"], 4: ["coordinator"], 5: ["site-1"]})
-    train(home, watcher)
-    held = check(home, "g")
-    np.testing.assert_allclose(model(home), simulated(home), rtol=0, atol=1e-10)
-    begun = np.abs(held).max()
-    assert begun > 1e-3
-    (end,) = watcher.of("finished")
-    assert end["sites"] == SITES
-
-
 def table_of_four(folder):
     """A regression over four sites that take no part in training: they load no JAX."""
     d = load("breast-cancer")
