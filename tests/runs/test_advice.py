@@ -12,12 +12,13 @@ import numpy as np
 import pytest
 
 import feddcd
-from feddcd.algorithms import AbstractAlgorithm, AccFedDCD, FedDCD
+from feddcd.algorithms import AbstractAlgorithm, AccFedDCD, FedAvg, FedDCD
 from feddcd.cli.app import main
 from feddcd.history import COLUMNS, History
 from feddcd.paper import theory
 from feddcd.participation import AbstractParticipation, Everyone, Lossy
 from feddcd.runs._advice import advice
+from feddcd.solvers import SGD
 
 RIGHT = 1e-3  # α/β
 
@@ -128,7 +129,14 @@ FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"algorithm": "fedavg", "settings": {"lr": 1e3}}, "objective was 1.0986 at the start"),
+        (
+            {"algorithm": "fedavg", "settings": {"lr": 1e3}},
+            r"objective was 1.0986 at the start.*A smaller step size usually helps: --set lr=\.",
+        ),
+        (
+            {"algorithm": "fedqn", "l2": 0.0, "rounds": 40, "certify_every": 40},
+            "predicts every training row correctly, and there is no penalty .l2 = 0.*--l2 1e-4",
+        ),
         (
             {"algorithm": "pointsaga", "target_gap": 1e-30},
             "target gap 1e-30: after 4 rounds the certified gap is .*Rounding errors are larger",
@@ -141,8 +149,35 @@ FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
     ],
 )
 def test_a_run_says_that_it_diverges_or_missed_its_target(options, said):
-    advice = feddcd.run("wine", **FEW, **options).summary.get("advice", "")
+    advice = feddcd.run("wine", **FEW | options).summary.get("advice", "")
     assert re.search(said, advice) if said else not advice
+
+
+def test_the_advice_for_a_run_that_diverges_names_only_what_its_method_has():
+    """FedNewton has no step size: with a part of the clients and no penalty it can run away."""
+    some = {"data": "digits", "algorithm": "fednewton", "certify_every": 5, "rounds": 5}
+    found = feddcd.run(**some, l2=0.0).summary
+    assert found["diverged"] is True
+    assert "--set" not in found["advice"]
+    assert "more clients in a round (--tau, now 5 of 20)" in found["advice"]
+    assert "a small penalty (for example --l2 1e-4)" in found["advice"]
+    assert "another method (--algorithm fedqn)" in found["advice"]
+    assert "may be no finite optimum" in found["advice"]
+
+
+def test_an_own_method_that_diverges_is_not_asked_for_a_setting_by_name():
+    options = {"algorithm": FedAvg(SGD(lr=1e3)), "l2": 0.1}
+    found = feddcd.run("wine", **FEW, **options).summary["advice"]
+    assert "a smaller step size, if the method has one, more clients in a round" in found
+    assert "a larger penalty (--l2, now 0.1)" in found
+
+
+def test_a_run_that_diverges_has_an_exit_code_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])  # no pictures
+    few = "--data wine --clients 5 --tau 2 --algorithm fedavg --rounds 4 --certify-every 2"
+    for lr, code in (("0.01", "0"), ("1e3", "1"), ("1e300", "1")):
+        with pytest.raises(SystemExit, match=code):
+            main(["run", *few.split(), "--set", f"lr={lr}", "--out", str(tmp_path / lr)])
 
 
 def test_a_run_that_was_stopped_did_not_miss_its_target():

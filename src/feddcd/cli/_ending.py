@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from .._errors import FeddcdError, MissingExtra, SpecError
+from .._errors import Diverged, FeddcdError, MissingExtra, SpecError
 from .._text import printable
 from ._habits import found, wordy
 from ._terminal import as_option, say
@@ -27,8 +27,9 @@ def told(error: FeddcdError | OSError) -> str:
     return f"cannot read or write {os.fsdecode(error.filename)}: {error.strerror}"
 
 
-def complain(error: FeddcdError | OSError) -> None:
-    """On stderr, mostly in one line; with -v also where in the code it was."""
+def complain(error: FeddcdError | OSError) -> int:
+    """On stderr, mostly in one line; with -v also where in the code it was. The exit status says
+    whether the input was wrong."""
     if wordy():
         traceback.print_exception(error)
     lines = error.lines if isinstance(error, FeddcdError) else ()
@@ -36,6 +37,7 @@ def complain(error: FeddcdError | OSError) -> None:
     print(printable(f"error: {first}"), file=sys.stderr)
     for line in rest:
         print(f"  {printable(line)}", file=sys.stderr)
+    return UNPROVEN if isinstance(error, Diverged) else WRONG
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What the commands do: options in, files and tables out."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,7 @@ from ..runs.result import Result
 from ..runs.run import Progress as Step
 from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
+from ._ending import UNPROVEN
 from ._habits import found
 from ._stopping import complete, exit_stopped, seeds_told, stoppable, stopped_at
 from ._terminal import bars, console, say
@@ -53,17 +55,19 @@ def run_command(
     else:
         spec = Spec(**_with_method(_merge(options, config, dict(map(parse_setting, settings)))))
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
+        told = lambda method, why: None if quiet else say(f"method: {method}, because {why}")
         with stoppable(folder, "run"), _bars(quiet) as watch:
-            result = execute(spec, folder=folder, watch=lambda step: watch(spec.algorithm, step))
+            show = lambda step: watch(spec.algorithm, step)
+            result = execute(spec, folder=folder, watch=show, chosen=told)
     found(folder=folder, report=folder / "report.html", summary=result.summary)
     if not quiet:
         _show([result.entry()])
-        if why := result.summary.get("why"):
-            say(f"method: {result.spec.algorithm}: {why}")
         _advise([result])
         say(f"report: {folder / 'report.html'}")
     if result.summary["status"] == "stopped":
         exit_stopped(f"after round {result.summary['rounds']}", folder, "run")
+    if result.summary.get("diverged"):
+        sys.exit(UNPROVEN)
 
 
 def _rounds_so_far(folder: Path) -> int:

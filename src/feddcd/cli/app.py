@@ -279,7 +279,7 @@ equip(app)
 
 
 def main(arguments: list[str] | None = None) -> Any:
-    """The entry point: what a user can mend is one line on stderr and exit code 2."""
+    """The entry point: what a user can mend is one line on stderr and an exit code."""
     be_wordy(False)
     try:
         with with_origin(command=typed(sys.argv[1:] if arguments is None else arguments)):
@@ -294,5 +294,4 @@ def main(arguments: list[str] | None = None) -> Any:
         print(f"error: {missing}", file=sys.stderr)
         sys.exit(WRONG)
     except (FeddcdError, OSError) as error:
-        complain(error)
-        sys.exit(WRONG)
+        sys.exit(complain(error))

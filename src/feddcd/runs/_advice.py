@@ -13,14 +13,12 @@ better κ saves more than 1.7 times the rounds. From a gap that fell ρ times as
 """
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 
-from .._text import count, fixed, tiny
-from ..algorithms import AbstractAlgorithm, FedQN
+from .._text import count
 from ..history import History
 from ..simulator.simulate import Federation
 
@@ -29,7 +27,6 @@ FIRST = 1.0  # of P: steep directions end first, and say nothing of the flat one
 LEAST = 3.0  # of P: the gap goes up and down on its way
 ROUNDING = 1e4  # machine epsilons: a certificate's rounding, which does not fall
 OTHERS = "pointsaga or fedqn"
-NEAR = 0.5  # of the objective: with a smaller proven gap a run did not diverge
 
 
 def advice(fed: Federation, server: Any, history: History, target: float | None) -> str:
@@ -81,44 +78,3 @@ def _distance(name: str, value: float, rate: float, gap: float, target: float) -
         f"becomes ten times smaller in about {tenth}, so "
         f"the run needs about {rounds}. The method {OTHERS} may need fewer rounds."
     )
-
-
-def concern(
-    algorithm: AbstractAlgorithm,
-    history: History,
-    *,
-    target: float | None,
-    unproven: str,
-    convex: bool,
-    eps: float,
-    start: Callable[[], float],
-) -> str:
-    """What is said of a run of any method: its model is worse than the one with which it began, its
-    method is not for this model, or its target is missed. `start` is the objective at the start,
-    which is asked for only where nothing proves that the run came near the optimum."""
-    measured = history["objective"][np.isfinite(history["objective"])]
-    if not len(measured):
-        return ""
-    objective, gap = measured[-1], history.last("certified_gap")
-    near = objective <= measured[0] if unproven else gap <= NEAR * abs(objective)
-    if not near and objective > (began := start()):
-        return (
-            f"the run diverges: the objective was {fixed(began, 4)} at the start, and is "
-            f"{fixed(objective, 4)} now. A smaller step size usually helps: --set lr=..."
-        )
-    if isinstance(algorithm, FedQN) and not convex:
-        return (
-            "FedQN is made for convex models, and this model is not convex, so the result may be "
-            "bad. Compare the result with the methods feddcd and fedavg."
-        )
-    if target is None or gap <= target:
-        return ""
-    if unproven:
-        return f"the run did not reach the target gap {target:g}, because {unproven}"
-    missed = (
-        f"the run did not reach the target gap {target:g}: after "
-        f"{count(history.rounds, 'round')} the certified gap is {tiny(gap)}. "
-    )
-    if target < eps * max(1.0, abs(objective)):
-        return f"{missed}Rounding errors are larger than this target: choose a larger target."
-    return f"{missed}More rounds may help: --rounds."

@@ -104,7 +104,7 @@ def run(
         SpecError: A setting has a wrong name or value; the message says which.
         DataError: The data cannot be read, or contain a value that is not finite.
         FolderError: The folder `out` has another run, or no run to resume.
-        Diverged: The model is not finite any more: use a smaller step.
+        Diverged: The model is not finite any more; the message says what can help.
 
     Examples:
         >>> result = feddcd.run("wine", algorithm="pointsaga", clients=6, rounds=5)

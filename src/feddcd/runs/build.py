@@ -85,7 +85,7 @@ def _method(
     spec: Spec, given: Inputs, federated: Federated, participation: AbstractParticipation
 ) -> tuple[Spec, str, AbstractAlgorithm]:
     """As `_settled`, with the method itself."""
-    spec, why = _settled(spec, given, federated, participation)
+    spec, why = _settled(spec, given, federated)
     algorithm, N = given.algorithm, len(federated.problem.mu)
     if algorithm is None:
         algorithm = make_algorithm(
@@ -96,17 +96,11 @@ def _method(
     return spec, why, algorithm
 
 
-def _settled(
-    spec: Spec, given: Inputs, federated: Federated, participation: AbstractParticipation
-) -> tuple[Spec, str]:
+def _settled(spec: Spec, given: Inputs, federated: Federated) -> tuple[Spec, str]:
     """With a method, where `auto` stands for one, and why it was taken."""
     if spec.algorithm != AUTO or given.algorithm is not None:
         return spec, ""
-    size = sum(np.size(x) for x in jax.tree.leaves(federated.w))
-    choice = choose_method(
-        convex=is_convex(federated.problem), l2=spec.l2, size=size, N=participation.N,
-        tau=participation.tau,
-    )  # fmt: skip
+    choice = choose_method(convex=is_convex(federated.problem))
     spec = dataclasses.replace(spec, algorithm=choice.algorithm)
     check_names(given.named(spec))
     return spec, choice.why
@@ -219,12 +213,16 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
             f"{row.name} needs all sites in every round, but in a federation a site can be "
             "absent: choose another method"
         )
-    known = {BITS_SETTING, *row.settings}
-    if row.solver is not None:
-        known |= {"solver", *_solver(spec, row).settings}
+    known = known_settings(spec, row)
     for key in spec.settings:
         if key not in known:
             raise SpecError(f"{spec.algorithm} has no setting {key!r}{nearest(key, known)}")
+
+
+def known_settings(spec: Spec, row: Method) -> set[str]:
+    """What --set can change of this method, with the local solver that it uses."""
+    solver = () if row.solver is None else ("solver", *_solver(spec, row).settings)
+    return {BITS_SETTING, *row.settings, *solver}
 
 
 def make_algorithm(

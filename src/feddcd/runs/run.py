@@ -19,7 +19,8 @@ from ..problems import AbstractSamples, stacks_of
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
-from ._advice import advice, concern
+from ._advice import advice
+from ._ending import Ending, ending, remedy, unproven
 from ._inputs import Inputs
 from .build import NOTHING, Built, build, choose_dtype
 from .interrupt import patient_interrupt
@@ -50,15 +51,19 @@ def execute(
     watch: Watcher = lambda progress: None,
     given: Inputs = NOTHING,
     label: str | None = None,
+    chosen: Callable[[str, str], object] = lambda method, why: None,
 ) -> Result:
     """Runs `spec` in its own precision, without touching JAX's configuration; `given` are the
-    objects that it can only name, and `label` what the method is called in tables."""
+    objects that it can only name, `label` what the method is called in tables, and `chosen` hears
+    at the start which method `auto` took, and why."""
     with jax.enable_x64(choose_dtype(spec, given) is np.float64):
         began = time.perf_counter()
         built = build(spec, given)
         spec = built.spec
         if folder is not None and not resume:
             disk.create(folder, spec)
+        if built.why:
+            chosen(spec.algorithm, built.why)
         run = RunLoop(spec, built, folder, given, label or spec.algorithm)
         if folder is not None and resume:
             run.restore(folder)
@@ -199,7 +204,7 @@ class RunLoop:
         where = f"; the earlier rounds are in {self.folder}" if self.folder else ""
         raise Diverged(
             f"{self.name}: the objective is not finite after round "
-            f"{self.history.rounds + 1}{where}. A smaller step size usually helps: --set lr=..."
+            f"{self.history.rounds + 1}{where}. {remedy(self.built, self.given)}"
         )
 
     def _result(self) -> Result:
@@ -220,11 +225,13 @@ class RunLoop:
         certificates = int(np.sum(~np.isnan(self.history["lower_bound"])))
         chosen = self.fed.algorithm.chosen(self.state.server)
         said = advice(self.fed, self.state.server, self.history, self.spec.target_gap)
-        said = said or self._concern()
+        end = self._ending()
+        said = said or end.said
         return {
             "algorithm": self.name,
             **({"why": self.why} if self.why else {}),
             **({"advice": said} if said else {}),
+            **({"diverged": True} if end.diverged else {}),
             **({"unproven": why} if (why := self._unproven()) else {}),
             "status": self.status,
             "rounds": self.history.rounds,
@@ -246,13 +253,11 @@ class RunLoop:
             **{name: _number(float(value)) for name, value in chosen.items()},
         }  # fmt: skip
 
-    def _concern(self) -> str:
-        problem, target = self.built.federated.problem, self.spec.target_gap
-        return concern(
-            self.fed.algorithm, self.history, unproven=self._unproven(),
-            target=target if self.status == "finished" else None,
-            convex=is_convex(problem), eps=float(np.finfo(self.fed.weights.dtype).eps),
-            start=self._start,
+    def _ending(self) -> Ending:
+        return ending(
+            self.built, self.given, self.history, self.fed.algorithm.model(self.state.server),
+            unproven=self._unproven(), start=self._start,
+            target=self.spec.target_gap if self.status == "finished" else None,
         )  # fmt: skip
 
     def _start(self) -> float:
@@ -263,14 +268,8 @@ class RunLoop:
         return float(certify(self.built.federated.problem, model, points).objective)
 
     def _unproven(self) -> str:
-        """Why there is no certificate; nothing where there is one."""
-        if math.isfinite(self.lower_bound):
-            return ""
-        if not self.history.rounds:
-            return "no round has run"
-        if not is_convex(self.built.federated.problem):
-            return "the model is not convex"
-        return "a bound can be proven only with l2 above 0"
+        proven = math.isfinite(self.lower_bound)
+        return "" if proven else unproven(self.history, self.built.federated.problem)
 
     def _score_means(self) -> str:
         if self.given.own_model:
