@@ -12,6 +12,7 @@ any run found. Each number of `LEFT` is a part of the distance between the objec
 the end of the run. "first" and "worst" are the objective after one round, and the largest of all.
 """
 
+import math
 import sys
 import warnings
 from collections.abc import Iterator
@@ -95,7 +96,8 @@ FIRST: dict[str, float] = {}  # the objective at w = 0
 
 def problem(name: str) -> dict[str, Any]:
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(3000, 8))
+    X: Any = rng.normal(size=(3000, 8))
+    y: Any
     z = X @ rng.normal(size=8)
     if name == "diabetes":
         X, y = load_diabetes(return_X_y=True)
@@ -114,17 +116,15 @@ def problem(name: str) -> dict[str, Any]:
     if name not in (*LARGE, "digits"):
         X = (X - X.mean(axis=0)) / X.std(axis=0)
     rows = rng.permutation(len(y))[: FEW * CLIENTS if name in LARGE else None]
-    FIRST[name] = float(
-        {"logistic": np.log(2), "softmax": np.log(10)}.get(model) or _zero(model, y)
-    )
+    FIRST[name] = _zero(model, y)
     parts = np.array_split(np.arange(len(rows)), CLIENTS)
     return {"data": (X[rows], y[rows]), "parts": parts, "model": model}
 
 
 def _zero(model: str, y: np.ndarray) -> float:
     if model == "ridge":
-        return np.mean(y**2) / 2
-    return {"logistic": np.log(2), "softmax": np.log(10), "poisson": 1.0}[model]
+        return float(np.mean(y**2) / 2)
+    return {"logistic": math.log(2), "softmax": math.log(10), "poisson": 1.0}[model]
 
 
 def row(*cells: Any) -> str:

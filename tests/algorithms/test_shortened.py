@@ -5,6 +5,7 @@ import pytest
 
 import feddcd
 from feddcd._errors import SpecError
+from feddcd.algorithms import FedAvg, FedDCD, FedQN, MinibatchSGD
 
 SITES = {"clients": 6, "tau": 3, "l2": 0.1, "model": "ridge", "dtype": "float64"}
 CHEAP = {"solver": "gd", "tol": 1e-10}  # as exact as Newton here, and sooner compiled
@@ -52,3 +53,49 @@ def test_what_has_no_bits_says_so():
         feddcd.run(DATA, rounds=60, algorithm="fednlpp", settings={"bits": 8}, **SITES)
     with pytest.raises(SpecError, match="bits"):
         run(7)
+
+
+def test_an_object_takes_bits_as_a_name_does():
+    few = SITES | {"rounds": 10, "certify_every": 10}
+    named = feddcd.run(DATA, algorithm="mbsgd", bits=8, **few)
+    made = feddcd.run(DATA, algorithm=MinibatchSGD(), bits=8, **few)
+    assert made.summary["bits"] == named.summary["bits"] == 8
+    np.testing.assert_array_equal(made.history["bytes_up"], named.history["bytes_up"])
+    np.testing.assert_array_equal(made.history["objective"], named.history["objective"])
+    whole = feddcd.run(DATA, algorithm=MinibatchSGD(), bits=64, **few)
+    assert whole.summary["bytes_up"] > made.summary["bytes_up"]
+
+
+def test_a_comparison_takes_bits_for_names_and_objects(tmp_path):
+    few = SITES | {"rounds": 4, "certify_every": 4, "out": tmp_path / "all"}
+    methods = {"mine": MinibatchSGD(), "mbsgd": "mbsgd", "fedqn": "fedqn"}
+    found = feddcd.compare(DATA, algorithms=methods, bits=16, **few)
+    assert [found[name].summary["bits"] for name in found] == [16, 16, 16]
+    again = feddcd.resume(tmp_path / "all" / "mine", algorithm=MinibatchSGD(), rounds=8)
+    assert again.history.rounds == 8
+    assert again.summary["bits"] == 16
+    few["out"] = None
+    one = feddcd.compare(DATA, algorithms=methods, settings={"mine": {"bits": 8}}, **few)
+    assert [one[name].summary["bits"] for name in one] == [8, 64, 8]
+
+
+def test_fedqn_as_an_object_uses_its_own_bits():
+    few = SITES | {"rounds": 4, "certify_every": 4}
+    own = FedQN(np.zeros((5, 1)))
+    assert feddcd.run(DATA, algorithm=own, bits=32, **few).summary["bits"] == 32
+
+
+def test_bits_that_a_method_cannot_have_are_refused():
+    few = SITES | {"rounds": 4}
+    with pytest.raises(SpecError, match="bits"):
+        feddcd.run(DATA, algorithm=MinibatchSGD(), bits=7, **few)
+    with pytest.raises(SpecError, match=r"leave out lr\. .* only the setting bits"):
+        feddcd.run(DATA, algorithm=MinibatchSGD(), settings={"bits": 8, "lr": 1}, **few)
+
+
+@pytest.mark.parametrize("algorithm", [FedDCD, [FedDCD], {"mine": FedDCD}])
+def test_a_class_is_not_a_method_yet(algorithm):
+    with pytest.raises(SpecError, match=r"class FedDCD, .* write FedDCD\(\.\.\.\), or FedDCD"):
+        feddcd.compare(DATA, algorithms=algorithm, rounds=2, **SITES)
+    with pytest.raises(SpecError, match="function FedAvg, but must be an object"):
+        feddcd.run(DATA, algorithm=FedAvg, rounds=2, **SITES)

@@ -35,7 +35,7 @@ from ._recalling import AbstractRecalling as AbstractRecalling
 from ._recalling import Recalled as Recalled
 from ._recalling import first_mean as first_mean
 from ._shortened import Shortened as Shortened
-from ._shortened import shortened as shortened
+from ._shortened import in_bits as in_bits
 from .accfeddcd import AccFedDCD as AccFedDCD
 from .accsdane import AccSDANE as AccSDANE
 from .catalogue import ALGORITHMS as ALGORITHMS

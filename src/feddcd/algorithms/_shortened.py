@@ -7,6 +7,7 @@ h_i is what the server takes for the client's value. The client goes on as if it
 (`adjusted`), so that what a method conserves stays so. Single numbers travel as they are.
 """
 
+import dataclasses
 from typing import Any, ClassVar, Literal, NamedTuple
 
 import equinox as eqx
@@ -23,6 +24,7 @@ from ._base import AbstractAlgorithm, Sends
 from ._coding import BITS, Bits, Coded, Extra, Picked, Ranked, Square, code, opened
 from ._promise import Promise
 from ._recalling import AbstractRecalling, Recalled
+from .fedqn import FedQN
 
 
 class ShortClient(NamedTuple):
@@ -125,6 +127,13 @@ def _is_plain(value: PyTree) -> bool:
     leaves = jax.tree.leaves(value, is_leaf=coded)
     real = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
     return not any(map(coded, leaves)) and all(map(real, leaves))
+
+
+def in_bits(method: AbstractAlgorithm, bits: Any, f: AbstractProblem, w: Params) -> Any:
+    """The same method in this many bits: with its own setting, if it has one."""
+    if isinstance(method, FedQN):
+        return dataclasses.replace(method, bits=bits)
+    return method if bits == 64 else shortened(method, bits, f, w)
 
 
 def shortened(method: AbstractAlgorithm, bits: Any, f: AbstractProblem, w: Params) -> Shortened:

@@ -1,6 +1,6 @@
 """`feddcd.compare` and `repeat`: several methods on the same clients, once or for each seed."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, overload
 
@@ -10,7 +10,7 @@ from .._errors import SpecError
 from .._types import Params
 from ..algorithms import ALGORITHMS, AbstractAlgorithm
 from ..problems import AbstractProblem
-from ._inputs import choose, collect
+from ._inputs import check_method, choose, collect, with_bits
 from .build import check_methods, check_names, load_data
 from .comparison import Comparison, Repeats
 from .interrupt import patient_interrupt
@@ -31,6 +31,7 @@ def compare(
     *,
     algorithms: Algorithms | None = ...,
     settings: Mapping[str, Mapping[str, Setting]] | None = ...,
+    bits: int | None = ...,
     model: Any = ...,
     loss: float | Callable | None = ...,
     score: Callable | None = ...,
@@ -49,6 +50,7 @@ def compare(
     *,
     algorithms: Algorithms | None = None,
     settings: Mapping[str, Mapping[str, Setting]] | None = None,
+    bits: int | None = None,
     model: Any = "softmax",
     loss: float | Callable | None = None,
     score: Callable | None = None,
@@ -70,6 +72,8 @@ def compare(
             name or object alone. If not given: the six of `feddcd compare`. An object in a list
             has the name of its class.
         settings: For each label, settings of this method by name, as `{"fedavg": {"lr": 0.1}}`.
+        bits: The bits of each number that a client sends, the same for all methods: 8, 16, 32 or
+            64. If not given: 8 for FedQN, and 64 for all other methods.
         model: As in `run`, the same for all methods.
         loss: As in `run`: a function, or the share of uploads that are lost.
         score: As in `run`, the same for all methods.
@@ -107,8 +111,8 @@ def compare(
     algorithms = usual() if algorithms is None else algorithms
     if seeds is not None:
         return repeat(
-            data, seeds=seeds, algorithms=algorithms, settings=settings, out=out, resume=resume,
-            watch=watch, **shared, **options,
+            data, seeds=seeds, algorithms=algorithms, settings=settings, bits=bits, out=out,
+            resume=resume, watch=watch, **shared, **options,
         )  # fmt: skip
     settings, methods = settings or {}, labelled(algorithms)
     odd = [label for label in settings if label not in methods]
@@ -116,7 +120,8 @@ def compare(
         raise SpecError(f"settings names {odd}, but the methods are only {list(methods)}")
     spec, given = collect(data, **shared, options=options)
     runs = {
-        label: choose(spec, given, method, settings.get(label)) for label, method in methods.items()
+        label: choose(spec, given, method, with_bits(settings.get(label), bits))
+        for label, method in methods.items()
     }
     for chosen, own in runs.values():
         check_names(own.named(chosen))
@@ -152,13 +157,15 @@ def usual() -> list[str]:
 
 def labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
     """The methods by what they are called, which names their folders, too."""
-    if isinstance(algorithms, str | AbstractAlgorithm):  # one without its list
+    if isinstance(algorithms, str) or not isinstance(algorithms, Iterable):  # without its list
         algorithms = [algorithms]
     if isinstance(algorithms, Mapping):
         methods = dict(algorithms)
     else:
         label = lambda method: method if isinstance(method, str) else type(method).__name__
         methods = {label(method): method for method in algorithms}
+    for method in methods.values():
+        check_method(method)
     if len(methods) != len(algorithms) or not methods:
         raise SpecError(f"name at least one algorithm, and each only once; got {list(algorithms)}")
     odd = [label for label in methods if not isinstance(label, str) or Path(label).name != label]

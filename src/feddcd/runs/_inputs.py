@@ -3,6 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, NamedTuple, get_args
 
 import jax
@@ -29,6 +30,7 @@ from ..problems import (
 )
 from .spec import Setting, Spec
 
+BITS_SETTING = "bits"  # of every method that sends plain vectors
 WITH_PROBLEM = ("tau", "participation", "rounds", "target_gap", "certify_every", "seed")
 
 
@@ -127,18 +129,39 @@ def choose(
     settings = dict(settings or {})
     if isinstance(algorithm, str):
         return dataclasses.replace(spec, algorithm=algorithm, settings=settings), given
-    if not isinstance(algorithm, AbstractAlgorithm):
-        raise SpecError(
-            f"algorithm must be the name of an algorithm or an algorithm object, not {algorithm!r}"
-        )
-    name = type(algorithm).__name__
-    if settings:
+    check_method(algorithm)
+    name, odd = type(algorithm).__name__, [key for key in settings if key != BITS_SETTING]
+    if odd:
         raise SpecError(
             f"{name} is an algorithm object and already has its settings, so leave out "
-            f"{', '.join(settings)}. You can give settings only with the name of an algorithm"
+            f"{', '.join(odd)}. With an algorithm object, you can give only the setting "
+            f"{BITS_SETTING}"
         )
-    spec = dataclasses.replace(spec, algorithm=name, given=(*spec.given, "algorithm"))
+    spec = dataclasses.replace(
+        spec, algorithm=name, settings=settings, given=(*spec.given, "algorithm")
+    )
     return spec, given._replace(algorithm=algorithm)
+
+
+def with_bits(settings: Mapping[str, Setting] | None, bits: int | None) -> dict[str, Setting]:
+    """The settings of a method, with the argument `bits` of `run` and `compare`."""
+    return ({} if bits is None else {BITS_SETTING: bits}) | dict(settings or {})
+
+
+def check_method(algorithm: Any) -> None:
+    """Whether it is a name or an object; a class or a function makes objects."""
+    if isinstance(algorithm, str | AbstractAlgorithm):
+        return
+    if isinstance(algorithm, type | FunctionType):
+        kind = "class" if isinstance(algorithm, type) else "function"
+        name = algorithm.__name__
+        raise SpecError(
+            f"algorithm is the {kind} {name}, but must be an object: write {name}(...), or "
+            f"{name}() if it needs no arguments"
+        )
+    raise SpecError(
+        f"algorithm must be the name of an algorithm or an algorithm object, not {algorithm!r}"
+    )
 
 
 def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | None]:

@@ -16,7 +16,7 @@ from ._comparing import compare as compare
 from ._comparing import labelled
 from ._comparing import repeat as repeat
 from ._comparing import usual as usual
-from ._inputs import choose, collect
+from ._inputs import choose, collect, with_bits
 from .auto import AUTO
 from .comparison import Repeats
 from .result import Result
@@ -32,6 +32,7 @@ def run(
     *,
     algorithm: str | AbstractAlgorithm | None = ...,
     settings: Mapping[str, Setting] | None = ...,
+    bits: int | None = ...,
     model: Any = ...,
     loss: float | Callable | None = ...,
     score: Callable | None = ...,
@@ -50,6 +51,7 @@ def run(
     *,
     algorithm: str | AbstractAlgorithm | None = None,
     settings: Mapping[str, Setting] | None = None,
+    bits: int | None = None,
     model: Any = "softmax",
     loss: float | Callable | None = None,
     score: Callable | None = None,
@@ -73,6 +75,8 @@ def run(
             method is FedDCD.
         settings: Settings of the algorithm, by name, as `{"lr": 0.1}`. A setting that is not
             named keeps its default.
+        bits: The bits of each number that a client sends: 8, 16, 32 or 64. It is a setting, too,
+            but an algorithm object can also have it. If not given: 8 for "fedqn", else 64.
         model: A name ("softmax", "logistic", "ridge", "poisson", "mlp"), a family of losses, or an
             equinox module together with `loss`.
         loss: A function of (model, x, y) that gives the loss of one example; or a number from 0 to
@@ -115,13 +119,14 @@ def run(
         "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
         "parts": parts, "names": names,
     }  # fmt: skip
+    settings = with_bits(settings, bits)
     if algorithm is None:  # settings without a name are FedDCD's
         algorithm = Spec.algorithm if settings else AUTO
     if seeds is not None:
         (label,) = labelled([algorithm])
         told = lambda _, progress: watch(progress)
         return repeat(
-            data, seeds=seeds, algorithms=[algorithm], settings={label: settings or {}},
+            data, seeds=seeds, algorithms=[algorithm], settings={label: settings},
             out=out, resume=resume, watch=told, **shared, **options,
         )  # fmt: skip
     spec, given = collect(data, **shared, options=options)

@@ -12,7 +12,7 @@ import numpy as np
 from .._errors import SpecError
 from .._text import nearest
 from .._types import Params
-from ..algorithms import AbstractAlgorithm, Given, Method, MinibatchSGD, shortened
+from ..algorithms import AbstractAlgorithm, Given, Method, MinibatchSGD, in_bits
 from ..algorithms.catalogue import get_method
 from ..data import PARTITIONS, Dataset, load
 from ..data.federate import MODELS, WEIGHTINGS, Federated, federate
@@ -22,7 +22,7 @@ from ..participation import PARTICIPATIONS, AbstractParticipation
 from ..problems import MLP, Architecture, Linear, stacks_of, with_stacks
 from ..simulator.simulate import Federation, federation
 from ..solvers import SOLVERS, Solver
-from ._inputs import Inputs, start_of
+from ._inputs import BITS_SETTING, Inputs, start_of
 from ._participants import check_everyone, make_participation
 from ._parts import divide
 from .auto import AUTO, STAND_IN, choose_method
@@ -34,7 +34,6 @@ NAMES: dict[str, set[str]] = {
     "partition": set(PARTITIONS),
     "participation": {name.partition(":")[0] for name in PARTICIPATIONS},
 }
-BITS_SETTING = "bits"  # of every method, where it has none of its own
 WITH_PARAMETER = ("mlp", "dirichlet", "group", "available")
 
 
@@ -92,6 +91,8 @@ def _method(
             given.named(spec), N, participation.tau, _bounded(federated, given),
             own=given.problem is not None,
         )  # fmt: skip
+    elif (bits := spec.settings.get(BITS_SETTING)) is not None:
+        algorithm = in_bits(algorithm, bits, stacks_of(federated.problem)[0], federated.w)
     _check_step(algorithm, federated)
     return spec, why, algorithm
 
@@ -240,10 +241,10 @@ def make_algorithm(
     solver = None if row.solver is None else _make_solver(spec, _solver(spec, row), federated)
     l2 = None if own else spec.l2
     made = row.make(Given(settings, solver, tau, N, federated.w, _is_mlp(spec), l2))
-    bits = spec.settings.get(BITS_SETTING, 64)
-    if BITS_SETTING in row.settings or bits == 64:
+    if BITS_SETTING in row.settings:
         return made
-    return shortened(made, bits, stacks_of(federated.problem)[0], federated.w)
+    bits = spec.settings.get(BITS_SETTING, 64)
+    return in_bits(made, bits, stacks_of(federated.problem)[0], federated.w)
 
 
 def _solver(spec: Spec, row: Method) -> Solver:
