@@ -246,6 +246,29 @@ def test_a_table_for_a_paper_has_no_column_without_values():
     assert "gap" not in report.markdown_table([nothing, nothing._replace(label="b")])
 
 
+def test_a_table_says_what_its_bytes_leave_out():
+    runs = [run._replace(summary={"certificate_bytes_up": 2_460_000}) for run in HAND]
+    for made in (report.latex_table, report.markdown_table):
+        assert "for the certificates: at most 2.46 MB in a run." in made(runs)
+        assert "certificates" not in made(HAND)
+
+
+def test_a_comparison_says_that_its_bound_is_far_away(tmp_path):
+    """The gaps are 1.0 and 1.1: nearly all of it is the distance of the bound."""
+    far = [entry(name, [3.0, end], bound=-0.6) for name, end in (("fedavg", 0.4), ("mine", 0.5))]
+    said = "smallest gap is 1, but the objectives differ by at most 0.1. .*fedqn or pointsaga"
+    console = Console(width=500, file=io.StringIO())
+    console.print(report.rich_table(far))
+    written = page(tmp_path, far)
+    for text in (console.file.getvalue(), report.markdown_table(far), written):
+        assert re.search(said, " ".join(text.split())), text
+    with_fedqn = report.markdown_table([far[0], far[1]._replace(label="fedqn")])
+    assert "method pointsaga in the comparison" in with_fedqn
+    near = [entry(name, [3.0, end], bound=0.35) for name, end in (("fedavg", 0.4), ("mine", 0.5))]
+    for runs in (near, far[:1], HAND):
+        assert "smallest gap" not in report.markdown_table(runs)
+
+
 def test_a_median_of_rounds_may_be_a_half():
     assert [count(x) for x in (13.5, 266.5, 14.0, 1234.25, np.inf)] == [
         "13.5", "266.5", "14", "1,234", "–",

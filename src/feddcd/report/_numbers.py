@@ -9,8 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._text import NONE, count, fixed, percent, plural, tiny
-from ._entry import TARGETS, RunEntry, best_bound, bits_differ, certified, cost_to, single_runs
+from .._text import NONE, count, fixed, percent, plural, size, tiny
+from ._entry import (
+    TARGETS,
+    RunEntry,
+    best_bound,
+    bits_differ,
+    certified,
+    comparable,
+    cost_to,
+    single_runs,
+)
 from .methods import title
 from .printed import latex, markdown
 from .tables import Group, Row, terminal_table
@@ -109,6 +118,7 @@ def rich_table(entries: Sequence[RunEntry]) -> "Table":
     head = [name if name in lines[0] else "certified gap" for name in names]
     shown = [[line[name] for name in head] for line in lines]
     notes = ([GAP] if len(entries) > 1 else []) + ([BITS] if bits_differ(entries) else [])
+    notes += [f"note: {said}" for said in loose_bound(entries)]
     return terminal_table(head, ("", shown), notes=notes)
 
 
@@ -157,8 +167,40 @@ def table_notes(entries: Sequence[RunEntry]) -> list[str]:
         notes.append(_sentence(BITS))
     if "MB to 1e-3" in head:
         notes.append("MB to 1e-3: the bytes that the clients sent until the gap was at most 1e-3.")
+    if any(name.startswith("MB") for name in head):
+        notes += left_out(entries)
     missed = [tiny(target) for target in TARGETS if f"MB to {tiny(target)}" not in head]
-    return notes + [f"No method reached a gap of {target}." for target in missed]
+    notes += [f"No method reached a gap of {target}." for target in missed]
+    return notes + [_sentence(said) for said in loose_bound(entries)]
+
+
+def left_out(entries: Sequence[RunEntry]) -> list[str]:
+    """What the counts of bytes leave out."""
+    proof = max((entry.summary.get("certificate_bytes_up") or 0 for entry in entries), default=0)
+    most = f"{'at most ' * (len(entries) > 1)}{size(proof)}"
+    said = f"These counts leave out the bytes for the certificates: {most} in a run."
+    return [said] if proof else []
+
+
+def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
+    """The gaps of all runs contain the distance of the bound from the optimum: what to do where it
+    may hide all that is different between the runs."""
+    last = [numbers(entry, entries) for entry in entries]
+    gaps, ends = ([one[name][1] for one in last] for name in ("gap", "objective"))
+    if len(entries) < 2 or not np.isfinite([*gaps, *ends]).all() or not comparable(entries):
+        return []
+    smallest, apart = min(gaps), max(ends) - min(ends)
+    if smallest <= max(apart, *TARGETS):
+        return []
+    labels = {entry.label for entry in entries}
+    others = [name for name in ("fedqn", "pointsaga") if name not in labels]
+    add = f", or the method {' or '.join(others)} in the comparison" if others else ""
+    return [
+        f"the best lower bound is far from the objectives: the smallest gap is {tiny(smallest)}, "
+        f"but the objectives differ by at most {tiny(apart)}. The differences between the gaps are "
+        f"right, but the gaps themselves may be much too large. More rounds{add} can give a better "
+        f"bound."
+    ]
 
 
 def _sentence(text: str) -> str:

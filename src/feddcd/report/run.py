@@ -21,7 +21,7 @@ from ._entry import (
     find,
     flatten,
 )
-from ._numbers import has_own_score, rows, score
+from ._numbers import has_own_score, left_out, loose_bound, rows, score
 from .figures import svg
 from .page import details, document, figure, footer, grid, header
 from .tables import pairs, table
@@ -145,11 +145,7 @@ def _counted(entries: Sequence[RunEntry]) -> list[str]:
         names = "All methods" if len(those) == len(entries) > 1 else _names(entries, those)
         send = "send" if len(those) > 1 else "sends"
         sentences.append(f"{names} {send} each number with {bits} bits.")
-    proof = max((entry.summary.get("certificate_bytes_up") or 0 for entry in entries), default=0)
-    if proof:
-        most = f"{'at most ' * (len(entries) > 1)}{size(proof)}"
-        sentences.append(f"These counts leave out the bytes for the certificates: {most} in a run.")
-    return sentences
+    return sentences + left_out(entries)
 
 
 def _advice(entries: Sequence[RunEntry]) -> list[str]:
@@ -188,6 +184,7 @@ def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
             f"{_name(closest)} came closest: its objective is proven to be within "
             f"{_within(distance)} of the best possible objective."
         ),
+        *(f"Note: {said}" for said in loose_bound(entries)),
     ]
 
 
