@@ -42,9 +42,8 @@ def outcome(up, **more) -> RaceOutcome:
     levels = [1e-3, 1e-6, 1e-9]
     given = {"chosen": {}, "seconds": 0.0, "size": 10, "ended": "reached"} | more
     counts = [1, 2, 3]
-    return RaceOutcome(
-        gap=levels, rounds=counts, up=up, down=up, uploads=counts, steps=counts, **given
-    )
+    given = {"down": up} | given
+    return RaceOutcome(gap=levels, rounds=counts, up=up, uploads=counts, steps=counts, **given)
 
 
 def test_there_are_problems_enough_and_rules_are_scored_on_others():
@@ -284,7 +283,7 @@ def test_standings_by_hand():
     }
     (found,) = standings(results, 1e-6)
     assert found.share == 0.3
-    assert found.rows == [Standing(a, 2, 0.5, 1.0), Standing(b, 2, 0.5, 0.5)]
+    assert found.rows == [Standing(a, 2, 0.5, 1.0, 0.5), Standing(b, 2, 0.5, 0.5, 0.5)]
 
 
 def test_the_terminal_says_who_sent_the_fewest_bytes(tmp_path, monkeypatch, capsys):
@@ -296,8 +295,33 @@ def test_the_terminal_says_who_sent_the_fewest_bytes(tmp_path, monkeypatch, caps
     race_command(wish, tmp_path, False)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     rows = [line for line in lines if line[:1] in (["Point-SAGA"], ["FedAvg"])]
-    assert rows[:2] == [["Point-SAGA", "1", "100%", "100%"], ["FedAvg", "1", "0%", "0%"]]
-    assert [row[:3] for row in rows[2:]] == [["Point-SAGA", "64", "80"], ["FedAvg", "64", "800"]]
+    first = ["1", "100%", "100%", "100%"]
+    assert rows[:2] == [["Point-SAGA", *first], ["FedAvg", "1", "0%", "0%", "0%"]]
+    for row, name, cost in zip(rows[2:], ("Point-SAGA", "FedAvg"), (80, 800), strict=True):
+        assert row == [name, "64", str(cost), str(cost), f"{2 * cost:,}", "2"]
+
+
+def test_the_server_is_counted_beside_the_clients(tmp_path, monkeypatch, capsys):
+    """FedAvg's clients send less; with the server's bytes Point-SAGA needs less."""
+    runs = {"pointsaga": outcome([100.0] * 3), "fedavg": outcome([80.0] * 3, down=[900.0] * 3)}
+    monkeypatch.setattr(play, "play", lambda cell, stop: runs[cell.method])
+    wish = RaceWishes(
+        ["wine-iid-2"], [], ["fedavg", "pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1
+    )
+    race_command(wish, tmp_path, False)
+    said = capsys.readouterr().out
+    rows = [line.split() for line in said.splitlines()]
+    assert ["FedAvg", "1", "100%", "100%", "0%"] in rows
+    assert ["Point-SAGA", "1", "0%", "100%", "100%"] in rows
+    assert ["FedAvg", "64", "80", "900", "980", "2"] in rows
+    top, bottom = (" ".join(line.split()) for line in said.splitlines()[2:4])
+    assert (top, bottom) == ("fewest at most fewest", "gap 1e-6 cases bytes up twice up + down")
+    page = (tmp_path / "report.html").read_text()
+    assert "FedAvg sends the fewest bytes in 1 of 1 case" in page
+    assert "With the bytes of the server, Point-SAGA needs the fewest in 1 of 1 case." in page
+    assert "Bytes that the server sent to reach a gap of 1e-06" in page
+    with (tmp_path / "race.csv").open() as file:
+        assert {row["both"] for row in csv.DictReader(file)} == {"200", "980"}
 
 
 def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):

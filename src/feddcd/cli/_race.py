@@ -26,6 +26,12 @@ from ._programs import keep_programs
 from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
+RANKS = (
+    "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
+    "at most twice: the share in which they send at most twice the fewest bytes",
+    "fewest up + down: the same as the first, with the bytes of the server",
+    "a case: one problem with one share of the clients",
+)  # below the first table
 
 
 class RaceWishes(NamedTuple):
@@ -137,19 +143,29 @@ def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
 
 def _table(results: Results, target: float) -> Table | None:
     """None where no method came to the gap."""
-    head = (f"to {tiny(target)}", "cases", "fewest bytes up in", "at most twice the fewest in")
+    head = (
+        _goal(target),
+        "cases",
+        "fewest bytes\xa0up",
+        "at\xa0most twice",
+        "fewest up\xa0+\xa0down",
+    )
     groups = [
         (f"{found.share:.0%} of the clients, {found.field}", [*map(_row, found.rows[:MOST_SHOWN])])
         for found in standings(results, target)
         if found.rows
     ]
-    return terminal_table(head, *groups) if groups else None
+    return terminal_table(head, *groups, notes=RANKS) if groups else None
+
+
+def _goal(target: float) -> str:
+    return f"gap\xa0{tiny(target)}"  # in one line
 
 
 def _bytes(results: Results, target: float) -> Table:
     """The few numbers themselves, of all methods and bits, the fewest bytes first."""
-    head = (f"to {tiny(target)}", "bits", "bytes up", "bytes down", "rounds")
-    tables = [costs(results, target, what) for what in ("up", "down", "rounds")]
+    head = (_goal(target), "bits", "bytes up", "bytes down", "up\xa0+\xa0down", "rounds")
+    tables = [costs(results, target, what) for what in ("up", "down", "both", "rounds")]
     groups = []
     for place, row in tables[0].items():
         lines = [
@@ -174,4 +190,4 @@ def _in_a_round(results: Results, place: Place) -> str:
 
 def _row(row: Standing) -> tuple[str, ...]:
     title = printable(methods.title(row.entry.method))
-    return title, str(row.places), f"{row.first:.0%}", f"{row.within:.0%}"
+    return title, str(row.places), *(f"{x:.0%}" for x in (row.first, row.within, row.both))

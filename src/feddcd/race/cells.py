@@ -102,6 +102,11 @@ class RaceOutcome:
     clients: int = 0  # 0: not known
     tau: int = 0  # of them, in a round
 
+    @property
+    def both(self) -> list[float]:
+        """Bytes in both directions."""
+        return [up + down for up, down in zip(self.up, self.down, strict=True)]
+
     def to(self, target: float, what: str = "up") -> float:
         """What it cost to come to this gap; infinite where it did not."""
         found = [k for k, gap in enumerate(self.gap) if gap <= target]

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 FACTORS = np.geomspace(1, 100, 200)
 TITLE = "The race"
 WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
-COLUMNS = ("rounds", "up", "down", "uploads", "steps")
+COLUMNS = ("rounds", "up", "down", "both", "uploads", "steps")
 UP_QUARTILES = ("up_models_quartile1", "up_models_quartile3")
 WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
 ALONE = (
@@ -56,11 +56,21 @@ NOT_THERE = (
     "method cannot run if it needs all clients in each round, if the model has too many "
     "parameters for it, or if it cannot use this number of bits."
 )
+SENT = {
+    "up": "Bytes that clients sent",
+    "down": "Bytes that the server sent",
+    "both": "Bytes that the clients and the server sent together",
+}
+DIRECTIONS = (
+    "The server sends its numbers with 64 bits, with every method. So it often sends more bytes "
+    "than the clients."
+)
 FILES = (
-    "The file race.csv has all medians, also of rounds, bytes to the clients, uploads and steps "
-    "of local solvers. Its column up_models has the bytes that clients sent, divided by the bytes "
-    "of one model, as in the tables of this page; up_models_quartile1 and up_models_quartile3 are "
-    "the quartiles over the seeds. Its column half divides the problems into two "
+    "The file race.csv has all medians, also of rounds, bytes to the clients, bytes in both "
+    "directions, uploads and steps of local solvers. Its column up_models has the bytes that "
+    "clients sent, divided by the bytes of one model, as in the tables of this page; "
+    "up_models_quartile1 and up_models_quartile3 are the quartiles over the seeds. "
+    "Its column half divides the problems into two "
     'halves. We used the problems of the half "made" to find the rules by which feddcd run '
     'chooses a method. We use the problems of the half "scored" to test these rules.'
 )
@@ -86,7 +96,7 @@ def write_race(
         bullets([*_findings(results, target), *notes]),
         section(*_about(alone), grid(drawings, "figures panels")),
         section("Who is first", *_ranks(results, target)),
-        section("Medians", paragraph(NOT_THERE), *_tables(results, target)),
+        section("Medians", paragraph(f"{NOT_THERE} {DIRECTIONS}"), *_tables(results, target)),
         section("Files", paragraph(FILES)),
         footer({}, data=", ".join(dict.fromkeys(place.problem for place, _ in results))),
     )
@@ -112,19 +122,27 @@ def _lead(results: Results, target: float) -> str:
 
 
 def _findings(results: Results, target: float) -> Iterator[str]:
-    table_of = costs(results, target, "up")
+    up, both = (costs(results, target, what) for what in ("up", "both"))
     for name, entries in fields(results):
-        for row in ranked(table_of, entries)[:1]:
+        together = [
+            f" With the bytes of the server, {methods.title(row.entry.method)} needs the fewest in "
+            f"{row.first * row.places:.0f} of {plural(row.places, 'case')}."
+            for row in ranked(both, entries)[:1]
+        ]
+        for row in ranked(up, entries)[:1]:
             yield (
                 f"{name}: {methods.title(row.entry.method)} sends the fewest bytes in "
                 f"{row.first * row.places:.0f} of {plural(row.places, 'case')}. It sends at most "
                 f"twice the fewest bytes in {row.within * row.places:.0f} of "
-                f"{plural(row.places, 'case')}."
+                f"{plural(row.places, 'case')}.{''.join(together)}"
             )
 
 
 def _ranks(results: Results, target: float) -> Iterator[str]:
-    head = ["method", "cases", "fewest bytes in", "at most twice the fewest bytes in"]
+    head = [
+        "method", "cases", "clients send the fewest bytes in", "at most twice the fewest bytes in",
+        "clients and server together send the fewest bytes in",
+    ]  # fmt: skip
     by_field = groupby(standings(results, target), lambda found: found.field)
     for field, found in by_field:
         groups = [
@@ -136,7 +154,7 @@ def _ranks(results: Results, target: float) -> Iterator[str]:
 
 def _rank(row: Standing) -> list[str]:
     title = methods.title(row.entry.method)
-    return [title, str(row.places), f"{row.first:.0%}", f"{row.within:.0%}"]
+    return [title, str(row.places), *(f"{x:.0%}" for x in (row.first, row.within, row.both))]
 
 
 def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what: str) -> "Figure":
@@ -190,19 +208,19 @@ def _course(outcomes: Sequence[RaceOutcome], what: str) -> tuple[np.ndarray, np.
 
 def _tables(results: Results, target: float) -> Iterator[str]:
     sizes = _sizes(results)
-    table_of = costs(results, target, "up")
     for name, entries in fields(results):
         head = ["problem, share of clients", *(methods.title(e.method) for e in entries)]
-        rows = [
-            [f"{place.problem}, {place.share:.0%}", *_row(table_of[place], entries, sizes[place])]
-            for place in sorted(table_of)
-        ]
-        yield table(
-            f"Bytes that clients sent to reach a gap of {target:g}, divided by the bytes of one "
-            f"model: {name}",
-            head,
-            ("", rows),
-        )
+        for what, words in SENT.items():
+            table_of = costs(results, target, what)
+            rows = [
+                [
+                    f"{place.problem}, {place.share:.0%}",
+                    *_row(table_of[place], entries, sizes[place]),
+                ]
+                for place in sorted(table_of)
+            ]
+            caption = f"{words} to reach a gap of {target:g}, divided by the bytes of one model"
+            yield table(f"{caption}: {name}", head, ("", rows))
 
 
 def _sizes(results: Results) -> Mapping[Place, int]:

@@ -16,6 +16,7 @@ class Standing(NamedTuple):
     places: int
     first: float  # share of the places
     within: float
+    both: float = np.nan  # as `first`, with the bytes of both directions
 
 
 class Ranking(NamedTuple):
@@ -36,12 +37,20 @@ def fields(results: Results) -> Iterator[tuple[str, list[RaceEntry]]]:
         yield name, [e for e in entries if (e.bits, e.tuned) == (bits, tuned)]
 
 
-def standings(results: Results, target: float, what: str = "up") -> Iterator[Ranking]:
-    table_of = costs(results, target, what)
+def standings(results: Results, target: float) -> Iterator[Ranking]:
+    up, both = (costs(results, target, what) for what in ("up", "both"))
     for field, entries in fields(results):
-        for share in sorted({place.share for place in table_of}):
-            there = {place: row for place, row in table_of.items() if place.share == share}
-            yield Ranking(field, share, ranked(there, entries))
+        for share in sorted({place.share for place in up}):
+            first = {row.entry: row.first for row in ranked(_there(both, share), entries)}
+            rows = ranked(_there(up, share), entries)
+            rows = [row._replace(both=first[row.entry]) for row in rows]
+            yield Ranking(field, share, rows)
+
+
+def _there(
+    table: dict[Place, dict[RaceEntry, float]], share: float
+) -> dict[Place, dict[RaceEntry, float]]:
+    return {place: row for place, row in table.items() if place.share == share}
 
 
 def ranked(table: dict[Place, dict[RaceEntry, float]], entries: list[RaceEntry]) -> list[Standing]:
