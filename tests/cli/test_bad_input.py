@@ -101,6 +101,10 @@ CLIENTS = [
         "partition 'shards' needs at least two rows for each client, got N=100, rows=142",
     ),
     case("--participation unifrom", r"unknown participation 'unifrom'; did you mean 'uniform'"),
+    case(
+        "--participation everyone --tau 3",
+        r"with --participation everyone, all 4 clients take part .*, so --tau 3 cannot be used",
+    ),
     case("--participation everyone:3", r"'everyone' has no parameter, got 'everyone:3'"),
     case("--participation available:x", r"available:x is not valid; .* available:0.5"),
     case("--participation available:2", r"p must be above 0 and at most 1, got p=2"),
@@ -291,7 +295,7 @@ def test_run(options, message, capsys):
         case("--algorithm feddcd --tau 9", r"got tau=9, N=4"),
         case(
             "--algorithm fedavg --algorithm giant --tau 3",
-            r"giant needs all clients .*, but 3 of 4 .*: set --participation everyone$",
+            r"giant needs all clients .*, but 3 of 4 .*--participation everyone without --tau$",
         ),
         case(
             "--algorithm fedavg --algorithm giant --participation everyone --loss 0.1",

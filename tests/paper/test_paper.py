@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import re
 import shlex
 import tomllib
 from pathlib import Path
@@ -448,8 +449,12 @@ def test_reproduce_writes_tables_figures_and_a_report(setups, names, monkeypatch
     shortened(monkeypatch, setups, names)
     command = "reproduce all --problem digits-softmax --variant authors --seeds 2 --out a"
     feddcd(command)
-    shown = capsys.readouterr().out
+    shown, progress = capsys.readouterr()
     assert "wrote a/report.html" in shown
+    lines = re.findall(r"(\d:\d\d:\d\d)  (\d+) of (\d+) cells are finished", progress)
+    done = [int(k) for _, k, _ in lines]
+    assert done == list(range(int(lines[0][2]) + 1))  # one for each, off a terminal
+    assert [time for time, *_ in lines] == sorted(time for time, *_ in lines)
     files = {path.name for path in Path("a").iterdir()}
     kinds = [f"table{k}.{kind}" for k in (2, 3) for kind in ("json", "md", "csv")]
     pictures = [f"figure{k}.{kind}" for k in (1, 3) for kind in ("png", "svg")]

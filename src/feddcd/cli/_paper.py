@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,7 +19,7 @@ from rich.text import Text
 from .._errors import SpecError
 from ._habits import found
 from ._programs import keep_programs
-from ._terminal import Quiet, bars, console, option, say
+from ._terminal import Quiet, bars, console, note, option, say
 
 if TYPE_CHECKING:
     from ..paper.grid import Step
@@ -100,6 +101,9 @@ def reproduce(
 @contextmanager
 def _bar(quiet: bool) -> "Iterator[Callable[[Step], None]]":
     """Cells done, and how the one at work is doing."""
+    if not quiet and not console.is_terminal:
+        yield _lines()
+        return
     columns = ("{task.description}", BarColumn(), "{task.fields[how]}", TimeElapsedColumn())
     with bars(*columns, quiet=quiet) as progress:
         grid = progress.add_task("cells", total=None, how="reading data")
@@ -110,13 +114,32 @@ def _bar(quiet: bool) -> "Iterator[Callable[[Step], None]]":
             progress.update(
                 grid, total=step.cells, completed=step.done, how=f"{step.done}/{step.cells}"
             )
-            name = f"{c.problem} {c.split} tau={c.tau} {c.algorithm}"
             progress.update(
-                cell, description=name, total=c.iterations, completed=step.iteration,
+                cell, description=_name(step), total=c.iterations, completed=step.iteration,
                 how=f"objective {step.objective:.6f}", visible=True,
             )  # fmt: skip
 
         yield watch
+
+
+def _lines() -> "Callable[[Step], None]":
+    """Off a terminal: a line for each cell that is done."""
+    began, told = time.monotonic(), -1
+
+    def watch(step: "Step") -> None:
+        nonlocal told
+        if step.done <= told:
+            return
+        told, seconds = step.done, round(time.monotonic() - began)
+        now = f"; now {_name(step)}" if step.done < step.cells else ""
+        note(f"{timedelta(seconds=seconds)}  {step.done} of {step.cells} cells are finished{now}")
+
+    return watch
+
+
+def _name(step: "Step") -> str:
+    c = step.cell
+    return f"{c.problem} {c.split} tau={c.tau} {c.algorithm}"
 
 
 def tune(

@@ -22,6 +22,12 @@ def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractPart
     if N < 2:
         raise SpecError(f"need at least 2 clients, got N={N}")
     check_tau(tau, N)
+    if kind == "everyone" and spec.tau is not None and tau != N:
+        raise SpecError(
+            f"with <participation>, all {N} clients take part in every round, so <tau> cannot be "
+            "used: leave out one of the two",
+            settings={"participation": "everyone", "tau": tau},
+        )
     if kind == "uniform":
         chosen: AbstractParticipation = UniformSubset(N, tau)
     elif kind == "everyone":
@@ -40,14 +46,14 @@ def check_everyone(spec: Spec, N: int, tau: int) -> None:
     now, todo = [], []
     if away:
         now.append(f"{tau} of {N} clients take part (participation {spec.participation})")
-        todo.append("<participation>")
+        todo.append("<participation>" + " without <tau>" * (spec.tau is not None))
     if spec.loss > 0:
         now.append(f"uploads get lost (loss {spec.loss:g})")
         todo.append("<loss>")
     raise SpecError(
         f"{spec.algorithm} needs all clients in every round, but {' and '.join(now)}: set "
         f"{' and '.join(todo)}",
-        settings={"participation": "everyone", "loss": 0},
+        settings={"participation": "everyone", "loss": 0, "tau": None},
     )
 
 
