@@ -12,9 +12,10 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin
 
 from ._errors import FeddcdError, SpecError
-from ._text import nearest
+from ._text import NUMBER, nearest
 
 SLASHES = "; write a Windows path with /, for example C:/Daten/x.csv"
+QUOTE = "; a closing quote may be missing in this line"
 LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, where \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 MOST_BYTES = 10_000_000
@@ -52,6 +53,8 @@ def _remedied(reason: ValueError) -> str:
     if isinstance(reason, UnicodeDecodeError):
         byte = f"byte 0x{reason.object[reason.start]:02x} at position {reason.start}"
         return f"{byte} is not UTF-8 text; save the file as UTF-8"
+    if repr("\n") in str(reason):  # a line that ends within a text
+        return f"{reason}{QUOTE}"
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
     return f"{reason}{SLASHES if slashed else ''}"
 
@@ -114,7 +117,8 @@ def typed(cls: type, name: str, value: Any) -> Any:
     if kind is tuple and isinstance(value, list):
         value = tuple(value)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        raise SpecError(f"{name} should be of type {kind.__name__}, got {value!r}")
+        quoted = unquoted(value) if kind in (int, float) else ""
+        raise SpecError(f"{name} should be of type {kind.__name__}, got {value!r}{quoted}")
     if kind is float and value != value:
         raise SpecError(f"{name} should be a number, got {value}")
     return value
@@ -128,6 +132,12 @@ def _kind(hint: Any) -> tuple[type | None, bool]:
     return (kind if isinstance(kind, type) else None), NoneType in parts
 
 
+def unquoted(value: Any) -> str:
+    """What to do with a number that was written as a text."""
+    number = isinstance(value, str) and NUMBER.fullmatch(value.strip())
+    return "; write the number without quotes" if number else ""
+
+
 def number(*, positive: bool = True, most: float = math.inf) -> Limit:
     """A finite number above 0 or, with positive=False, also 0."""
 
@@ -135,7 +145,8 @@ def number(*, positive: bool = True, most: float = math.inf) -> Limit:
         real = float(value) if type(value) in (int, float) else math.nan
         if not 0 <= real < math.inf or (real == 0 and positive):
             bound = "> 0" if positive else ">= 0"
-            raise SpecError(f"{name} should be a finite number {bound}, got {value!r}")
+            told = f"{name} should be a finite number {bound}, got {value!r}"
+            raise SpecError(f"{told}{unquoted(value)}")
         if real > most:
             least = "0 <" if positive else "0 <="
             raise SpecError(f"need {least} {name} <= {most:g}, got {name}={value}")
@@ -149,7 +160,8 @@ def whole(least: int = 1) -> Limit:
 
     def check(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise SpecError(f"{name} should be a whole number >= {least}, got {value!r}")
+            told = f"{name} should be a whole number >= {least}, got {value!r}"
+            raise SpecError(f"{told}{unquoted(value)}")
         return value
 
     return check

@@ -34,6 +34,9 @@ FILES = {
     "type.toml": "rounds = 'many'\n",
     "table.toml": "[algorithm]\nname = 'feddcd'\n",
     "nan.toml": "l2 = nan\n",
+    "quoted.toml": "rounds = '5'\n",
+    "step.toml": "[settings]\nlr = '0.1'\n",
+    "open.toml": 'data = "wine\nrounds = 5\n',
     "a-file": "x",
     "folder/notes.txt": "x",
 }
@@ -269,6 +272,9 @@ DATA = [
     case("type.toml", r"type.toml: rounds should be of type int, got 'many'"),
     case("table.toml", r"table.toml: algorithm should be of type str, got \{'name': 'feddcd'\}"),
     case("nan.toml", r"nan.toml: l2 should be a number, got nan"),
+    case("quoted.toml", r"quoted.toml: rounds .* int, got '5'; write the number without quotes"),
+    case("step.toml", r"step.toml: lr in .settings. is the text '0.1'; write the number without"),
+    case("open.toml", r"open.toml: .*at line 1.*; a closing quote may be missing in this line$"),
 ]
 
 
@@ -400,15 +406,15 @@ ARRAYS = {
     "words in X": (lambda: run(([["a"]], [1])), r"X must be numbers"),
     "one class": (
         lambda: run((X, 0 * Y)),
-        "arrays: all rows have the label 0, but softmax needs two labels",
+        "arrays from Python: all rows have the label 0, but softmax needs two labels",
     ),
     "three classes": (
         lambda: run((X, np.arange(12) % 3), model="logistic"),
-        "arrays: logistic needs 2 classes, but there are 3; use softmax",
+        "arrays from Python: logistic needs 2 classes, but there are 3; use softmax",
     ),
     "negative counts": (
         lambda: run((X, -Y), model="poisson"),
-        r"arrays: the model poisson needs targets >= 0, but row 1 has -1\.0",
+        r"arrays from Python: the model poisson needs targets >= 0, but row 1 has -1\.0",
     ),
     "empty client": (
         lambda: run(parts=[np.arange(12), np.arange(0)]),
@@ -435,6 +441,10 @@ ARRAYS = {
     "fractional rows": (
         lambda: run(parts=[np.arange(6.0), np.arange(6, 12)]),
         r"parts\[0\] must be a list of at least one row number.* float64",
+    ),
+    "one column for each class": (
+        lambda: run((X, np.eye(2)[Y])),
+        r"arrays from Python: y must have shape \(12,\).* \(12, 2\)\. If .* y\.argmax\(axis=1\)",
     ),
     "tau of parts": (lambda: run(parts=SPLIT, tau=4), r"got tau=4, N=3"),
     "X alone": (

@@ -125,6 +125,7 @@ def test_the_files_hold_every_run_and_the_medians(repeats):
     assert (folder / "compare.png").stat().st_size > 5000
     assert (folder / "compare.pdf").read_bytes().startswith(b"%PDF")
     assert "3 seeds" in (folder / "report.html").read_text()
+    assert {path.name for path in folder.iterdir() if path.is_file()} == set(found.files)
     assert (folder / "compare.tex").read_text() == found.to_latex()
     assert (folder / "compare.md").read_text("utf-8") == found.to_markdown()
     with pytest.raises(ValueError, match=r"feddcd\.Repeats\.load"):
@@ -143,6 +144,8 @@ def test_the_command_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     feddcd_cli(f"run {quick} --algorithm mbsgd --set lr=0.1 --seeds 2 --out runs/a")
     told = capsys.readouterr().out
     assert "medians over 2 seeds" in told
+    files = "repeats.csv, medians.csv, compare.tex, compare.md, compare.png, compare.pdf"
+    assert f"in runs/a: {files}, report.html" in told
     made = (tmp_path / "runs/a/seed-1/mbsgd/checkpoint.npz").stat().st_mtime_ns
     assert "lr = 0.1" in (tmp_path / "runs/a/seed-0/mbsgd/config.toml").read_text()
     feddcd_cli("run --resume runs/a --json")

@@ -4,9 +4,6 @@ files out."""
 import itertools
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,12 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from .._errors import SpecError
+from ._cells import cells_shown
 from ._habits import found
 from ._programs import keep_programs
-from ._terminal import Quiet, bars, console, note, option, say
+from ._terminal import Quiet, bars, console, option, say
 
 if TYPE_CHECKING:
-    from ..paper.grid import Step
     from ..paper.theory import Prediction
     from ..paper.tune import Tried
 
@@ -82,7 +79,7 @@ def reproduce(
     keep_programs(folder / "programs")
     began = time.perf_counter()
     try:
-        with _bar(quiet) as watch:
+        with cells_shown(quiet) as watch:
             made = paper.reproduce(what, **chosen, out=folder, watch=watch)
     except Interrupted:
         say(f"stopped; the same command continues from {folder / 'cells'}")
@@ -96,50 +93,6 @@ def reproduce(
     for file in made.files:
         say(f"wrote {file}")
     say(f"{time.perf_counter() - began:.0f} s")
-
-
-@contextmanager
-def _bar(quiet: bool) -> "Iterator[Callable[[Step], None]]":
-    """Cells done, and how the one at work is doing."""
-    if not quiet and not console.is_terminal:
-        yield _lines()
-        return
-    columns = ("{task.description}", BarColumn(), "{task.fields[how]}", TimeElapsedColumn())
-    with bars(*columns, quiet=quiet) as progress:
-        grid = progress.add_task("cells", total=None, how="reading data")
-        cell = progress.add_task("", total=None, how="", visible=False)
-
-        def watch(step: "Step") -> None:
-            c = step.cell
-            progress.update(
-                grid, total=step.cells, completed=step.done, how=f"{step.done}/{step.cells}"
-            )
-            progress.update(
-                cell, description=_name(step), total=c.iterations, completed=step.iteration,
-                how=f"objective {step.objective:.6f}", visible=True,
-            )  # fmt: skip
-
-        yield watch
-
-
-def _lines() -> "Callable[[Step], None]":
-    """Off a terminal: a line for each cell that is done."""
-    began, told = time.monotonic(), -1
-
-    def watch(step: "Step") -> None:
-        nonlocal told
-        if step.done <= told:
-            return
-        told, seconds = step.done, round(time.monotonic() - began)
-        now = f"; now {_name(step)}" if step.done < step.cells else ""
-        note(f"{timedelta(seconds=seconds)}  {step.done} of {step.cells} cells are finished{now}")
-
-    return watch
-
-
-def _name(step: "Step") -> str:
-    c = step.cell
-    return f"{c.problem} {c.split} tau={c.tau} {c.algorithm}"
 
 
 def tune(

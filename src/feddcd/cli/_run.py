@@ -10,7 +10,6 @@ from rich.progress import BarColumn, TimeElapsedColumn
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
-from .._text import plural
 from ..runs.api import compare, resume, usual
 from ..runs.auto import AUTO
 from ..runs.comparison import Comparison
@@ -21,7 +20,14 @@ from ..runs.run import execute
 from ..runs.spec import Spec, load_spec, parse_setting
 from ._ending import UNPROVEN
 from ._habits import found
-from ._stopping import complete, exit_stopped, seeds_told, stoppable, stopped_at
+from ._stopping import (
+    complete,
+    exit_stopped,
+    nothing_to_do,
+    seeds_told,
+    stoppable,
+    stopped_at,
+)
 from ._terminal import bars, console, say
 
 DEMO = (
@@ -51,7 +57,7 @@ def run_command(
             name, before = read_spec(folder).algorithm, _rounds_so_far(folder)
             result = resume(folder, watch=lambda step: watch(name, step), **changes)
         if result.history.rounds == before and result.summary["status"] == "finished":
-            say(_nothing_to_do(result.spec, before))
+            say(nothing_to_do(result.spec, before))
     else:
         spec = Spec(**_with_method(_merge(options, config, dict(map(parse_setting, settings)))))
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
@@ -77,18 +83,6 @@ def _missed(result: Result) -> bool:
 
 def _rounds_so_far(folder: Path) -> int:
     return read_history(folder).rounds if (folder / "history.csv").exists() else 0
-
-
-def _nothing_to_do(spec: Spec, rounds: int) -> str:
-    if rounds >= spec.rounds:
-        return (
-            f"The run already has {plural(rounds, 'round')}. To continue the run, give a larger "
-            "--rounds."
-        )
-    return (
-        f"The run already reached its target gap of {spec.target_gap:g}. To continue the run, "
-        "give a smaller --target-gap."
-    )
 
 
 def _with_method(values: dict[str, Any]) -> dict[str, Any]:
@@ -154,9 +148,12 @@ def race(
             _advise(made.results.values())
         if not isinstance(made, Comparison):
             seeds = seeds_told(complete(made, algorithms), base["seeds"])
-            say(f"{seeds}; each run is in repeats.csv")
-        say(f"picture: {folder / 'compare.png'}")
-        say(f"report:  {folder / 'report.html'}")
+            say(seeds)
+            for run in made[next(iter(made))].results.values():
+                if why := run.summary.get("why"):
+                    say(f"method: {run.spec.algorithm}, because {why}")
+        say(f"in {folder}: {', '.join(made.files)}")
+        say(f"report: {folder / 'report.html'}")
     if where := stopped_at(made, algorithms, base.get("seeds")):
         exit_stopped(where, folder, "compare")
 

@@ -7,6 +7,7 @@ from typing import NoReturn
 
 from .._text import plural
 from ..runs.comparison import Comparison, Repeats
+from ..runs.spec import Spec
 from ._ending import INTERRUPTED, nothing_saved, told_when_stopped
 from ._terminal import say
 
@@ -38,6 +39,18 @@ def stopped_at(made: Comparison | Repeats, methods: list[str], seeds: int | None
     if where := _unfinished(made[last], methods):
         return f"{where} with seed {last}"
     return f"after seed {last}" if len(made) < (seeds or 0) else ""
+
+
+def nothing_to_do(spec: Spec, rounds: int) -> str:
+    if rounds >= spec.rounds:
+        return (
+            f"The run already has {plural(rounds, 'round')}. To continue the run, give a larger "
+            "--rounds."
+        )
+    return (
+        f"The run already reached its target gap of {spec.target_gap:g}. To continue the run, "
+        "give a smaller --target-gap."
+    )
 
 
 def exit_stopped(where: str, folder: Path, command: str) -> NoReturn:

@@ -144,4 +144,8 @@ def _labels(groups: Any, what: str, n: int) -> np.ndarray:
 
 def _check_length(values: np.ndarray, what: str, n: int) -> None:
     if values.shape != (n,):
-        raise DataError(f"{what} must have shape ({n},), one value per row, got {values.shape}")
+        wide = values.ndim == 2 and len(values) == n and values.shape[1] > 1
+        hint = ". If each row has a 1 in the column of its class, give y.argmax(axis=1)" * wide
+        raise DataError(
+            f"{what} must have shape ({n},), one value per row, got {values.shape}{hint}"
+        )

@@ -37,7 +37,7 @@ def pool(
     if _is_frame(data):
         site = _of_frame("the data frame", data, label, group, divided=True)
         groups = None if group is None else np.asarray(data[group])
-        return Pooled(_dataset("frame", site.X, site.labels, groups))
+        return Pooled(_dataset("data frame from Python", site.X, site.labels, groups))
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise DataError(
             "data must be a name, a path, a Dataset, a pair (X, y), a data frame, or a list "
@@ -45,7 +45,7 @@ def pool(
         )
     _check_no_label(label)
     X, shape = _flat(data[0], any_shape)
-    return Pooled(_dataset("arrays", X, data[1]), shape=shape)
+    return Pooled(_dataset("arrays from Python", X, data[1]), shape=shape)
 
 
 def _dataset(name: str, X: Any, y: Any, groups: Any = None) -> Dataset:
@@ -91,8 +91,8 @@ def _join(tables: Mapping[str, Any], label: str | None, any_shape: bool) -> Pool
         blocks, shape = _blocks(tables, any_shape)
     X: list[Any] = [block for block, _ in blocks]
     together: Any = sparse.vstack if any(map(sparse.issparse, X)) else np.concatenate
-    name = "frames" if all(frames) else "arrays"
-    data = _dataset(name, together(X), _labels(tables, blocks))
+    name = "data frames" if all(frames) else "arrays"
+    data = _dataset(f"{name} from Python", together(X), _labels(tables, blocks))
     ends = np.cumsum([shape_of(block)[0] for block in X])
     parts = np.split(np.arange(ends[-1]), ends[:-1])
     return Pooled(data, parts, tuple(tables), shape)

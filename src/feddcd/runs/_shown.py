@@ -12,8 +12,16 @@ if TYPE_CHECKING:
     from ..report import RunEntry
 
 
+SHOWN = ("compare.tex", "compare.md", "compare.png", "compare.pdf", "report.html")
+
+
 class AbstractComparison(abc.ABC):
     """What is made of several methods' entries, be they single runs or medians."""
+
+    @property
+    @abc.abstractmethod
+    def files(self) -> tuple[str, ...]:
+        """What `write` writes."""
 
     @abc.abstractmethod
     def entries(self) -> "list[RunEntry]": ...

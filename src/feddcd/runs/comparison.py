@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from .._files import write_atomically
 from .._text import plural
 from . import folder as disk
-from ._shown import AbstractComparison
+from ._shown import SHOWN, AbstractComparison
 from .result import Result
 
 if TYPE_CHECKING:
@@ -47,6 +47,10 @@ class Comparison(AbstractComparison):
 
     def __repr__(self) -> str:
         return f"Comparison({', '.join(self)})"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ("compare.csv", *SHOWN)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Comparison":
@@ -92,7 +96,9 @@ class Comparison(AbstractComparison):
 
         Returns:
             A data frame with the summary of each run, its `gap` to the largest lower bound that any
-                of the runs has proven, and the rounds, uploads and bytes to each gap.
+                of the runs has proven, and the rounds, uploads and bytes to each gap. So a `gap`
+                also depends on the other methods: beside a method that proves a better bound, it
+                is smaller. Only differences between gaps do not depend on them.
 
         Examples:
             >>> few = dict(algorithms=["pointsaga", "mbsgd"], clients=6, rounds=5)
@@ -165,6 +171,10 @@ class Repeats(AbstractComparison):
     def __repr__(self) -> str:
         methods = dict.fromkeys(name for one in self.comparisons.values() for name in one)
         return f"Repeats(seeds {', '.join(map(str, self))} of {', '.join(methods)})"
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        return ("repeats.csv", "medians.csv", *SHOWN)
 
     @classmethod
     def load(cls, folder: str | Path) -> "Repeats":

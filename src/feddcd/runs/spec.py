@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import SpecError
-from .._settings import check_names, read_toml, typed
+from .._settings import check_names, read_toml, typed, unquoted
 from .._text import nearest
 
 Setting = bool | int | float | str
@@ -146,6 +146,9 @@ def load_spec(path: Path) -> dict[str, Any]:
             typed(Spec, name, value)
         except SpecError as error:
             raise error.placed(file=str(path)) from None
+    for name, value in values.get("settings", {}).items():
+        if hint := unquoted(value):
+            raise SpecError(f"{name} in [settings] is the text {value!r}{hint}", file=str(path))
     return values
 
 

@@ -1,0 +1,58 @@
+"""How far `feddcd reproduce` is: a bar on a terminal, lines elsewhere."""
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, TimeElapsedColumn
+
+from ._terminal import bars, console, note
+
+if TYPE_CHECKING:
+    from ..paper.grid import Step
+
+
+@contextmanager
+def cells_shown(quiet: bool) -> "Iterator[Callable[[Step], None]]":
+    """Cells done, and how the one at work is doing."""
+    if not quiet and not console.is_terminal:
+        yield _lines()
+        return
+    columns = ("{task.description}", BarColumn(), "{task.fields[how]}", TimeElapsedColumn())
+    with bars(*columns, quiet=quiet) as progress:
+        grid = progress.add_task("cells", total=None, how="reading data")
+        cell = progress.add_task("", total=None, how="", visible=False)
+
+        def watch(step: "Step") -> None:
+            c = step.cell
+            progress.update(
+                grid, total=step.cells, completed=step.done, how=f"{step.done}/{step.cells}"
+            )
+            progress.update(
+                cell, description=_name(step), total=c.iterations, completed=step.iteration,
+                how=f"objective {step.objective:.6f}", visible=True,
+            )  # fmt: skip
+
+        yield watch
+
+
+def _lines() -> "Callable[[Step], None]":
+    """Off a terminal: a line for each cell that is done."""
+    began, told = time.monotonic(), -1
+
+    def watch(step: "Step") -> None:
+        nonlocal told
+        if step.done <= told:
+            return
+        told, seconds = step.done, round(time.monotonic() - began)
+        now = f"; now {_name(step)}" if step.done < step.cells else ""
+        note(f"{timedelta(seconds=seconds)}  {step.done} of {step.cells} cells are finished{now}")
+
+    return watch
+
+
+def _name(step: "Step") -> str:
+    c = step.cell
+    return f"{c.problem} {c.split} tau={c.tau} {c.algorithm}"
