@@ -14,9 +14,19 @@ from feddcd.runs.spec import Spec
 
 def test_rules_by_the_model():
     """Also without a penalty: with a part of the clients FedNewton ran away on separable rows."""
-    assert choose_method(convex=True).algorithm == "fedqn"
-    assert choose_method(convex=False).algorithm == "feddcd"
-    assert "fewest bytes" in choose_method(convex=True).why
+    some = {"convex": True, "l2": 1e-3, "size": 50, "everyone": False}
+    assert choose_method(**some).algorithm == "fedqn"
+    assert choose_method(**some | {"l2": 0.0}).algorithm == "fedqn"
+    assert choose_method(**some | {"convex": False}).algorithm == "feddcd"
+    assert "fewest bytes" in choose_method(**some).why
+
+
+def test_a_large_model_without_a_penalty_takes_l_bfgs_where_nobody_is_away():
+    """As measured on rcv1-subset by benchmarks/unpenalised.py."""
+    large = {"convex": True, "l2": 0.0, "size": 47_236, "everyone": True}
+    assert choose_method(**large).algorithm == "fedlbfgs"
+    for other in ({"l2": 1e-4}, {"everyone": False}, {"size": 7_800}):
+        assert choose_method(**large | other).algorithm == "fedqn"
 
 
 @pytest.mark.parametrize("l2", [0.0, pytest.param(0.1, marks=pytest.mark.chaos)])

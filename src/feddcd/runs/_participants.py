@@ -39,10 +39,19 @@ def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractPart
     return Lossy(chosen, spec.loss) if spec.loss > 0 else chosen
 
 
+def has_everyone(spec: Spec, N: int, tau: int) -> bool:
+    """Whether all clients answer in every round."""
+    return not _some_away(spec, N, tau) and spec.loss == 0
+
+
+def _some_away(spec: Spec, N: int, tau: int) -> bool:
+    return tau < N or spec.participation.startswith("available")
+
+
 def check_everyone(spec: Spec, N: int, tau: int) -> None:
-    away = tau < N or spec.participation.startswith("available")
-    if not away and spec.loss == 0:
+    if has_everyone(spec, N, tau):
         return
+    away = _some_away(spec, N, tau)
     now, todo = [], []
     if away:
         now.append(f"{tau} of {N} clients take part (participation {spec.participation})")

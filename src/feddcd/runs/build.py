@@ -23,7 +23,7 @@ from ..problems import MLP, Architecture, Linear, stacks_of, with_stacks
 from ..simulator.simulate import Federation, federation
 from ..solvers import SOLVERS, Solver
 from ._inputs import BITS_SETTING, Inputs, start_of
-from ._participants import check_everyone, make_participation
+from ._participants import check_everyone, has_everyone, make_participation
 from ._parts import divide
 from .auto import AUTO, STAND_IN, choose_method
 from .spec import Spec
@@ -84,7 +84,7 @@ def _method(
     spec: Spec, given: Inputs, federated: Federated, participation: AbstractParticipation
 ) -> tuple[Spec, str, AbstractAlgorithm]:
     """As `_settled`, with the method itself."""
-    spec, why = _settled(spec, given, federated)
+    spec, why = _settled(spec, given, federated, participation)
     algorithm, N = given.algorithm, len(federated.problem.mu)
     if algorithm is None:
         algorithm = make_algorithm(
@@ -97,11 +97,17 @@ def _method(
     return spec, why, algorithm
 
 
-def _settled(spec: Spec, given: Inputs, federated: Federated) -> tuple[Spec, str]:
+def _settled(
+    spec: Spec, given: Inputs, federated: Federated, participation: AbstractParticipation
+) -> tuple[Spec, str]:
     """With a method, where `auto` stands for one, and why it was taken."""
     if spec.algorithm != AUTO or given.algorithm is not None:
         return spec, ""
-    choice = choose_method(convex=is_convex(federated.problem))
+    size = sum(np.size(x) for x in jax.tree.leaves(federated.w))
+    choice = choose_method(
+        convex=is_convex(federated.problem), l2=spec.l2, size=size,
+        everyone=has_everyone(spec, participation.N, participation.tau),
+    )  # fmt: skip
     spec = dataclasses.replace(spec, algorithm=choice.algorithm)
     check_names(given.named(spec))
     return spec, choice.why
