@@ -124,4 +124,4 @@ def test_the_page_on_runs_has_every_field_of_a_summary():
     (made,) = _functions(Path(run.__file__), "_summary")
     assert told <= _strings(ast.walk(made))
     summary = feddcd.run("wine", algorithm="mbsgd", clients=3, tau=2, rounds=1).summary
-    assert {*summary} | {"why", "advice", "unproven"} == told
+    assert {*summary} | {"why", "advice", "diverged", "unproven"} == told

@@ -5,7 +5,7 @@ import pytest
 from feddcd._errors import FeddcdError
 from feddcd.analysis._robust import notes
 from feddcd.cli import _race
-from feddcd.cli._run import _nothing_to_do
+from feddcd.cli._stopping import nothing_to_do
 from feddcd.data.partition import partition
 from feddcd.runs.spec import Spec
 
@@ -46,4 +46,4 @@ def test_errors(act, said):
 def test_notes():
     assert "there is only 1 cluster" in notes("cluster", 1)[1]
     assert "there are only 2 clusters" in notes("cluster", 2)[1]
-    assert _nothing_to_do(Spec(rounds=1), 1).startswith("The run already has 1 round.")
+    assert nothing_to_do(Spec(rounds=1), 1).startswith("The run already has 1 round.")

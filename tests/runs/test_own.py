@@ -483,7 +483,7 @@ class TestTables:
         "mixed": (lambda X, y: [(X, y), pd.DataFrame(X)], "all data frames, or all pairs"),
         "no pair": (lambda X, y: {"a": (X, y), "b": X}, r"client b must be a pair \(X, y\)"),
         "no label": (lambda X, y: [pd.DataFrame(X)] * 2, r"client 0: give label=.* to predict"),
-        "mixed words": (lambda X, y: (X, ["a", *y[1:]]), "arrays: y must be numbers"),
+        "mixed words": (lambda X, y: (X, ["a", *y[1:]]), "arrays from Python: y must be numbers"),
     }  # fmt: skip
 
     @pytest.mark.parametrize(("data", "message"), BAD.values(), ids=BAD)
