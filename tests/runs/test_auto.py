@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 import feddcd
@@ -42,10 +43,11 @@ def test_a_run_says_which_method_it_took_and_why(l2, tmp_path):
 
 @pytest.mark.chaos
 def test_without_a_penalty_a_part_of_the_clients_is_enough():
-    """digits are separable: the objective has no least value, and falls as long as the run goes."""
-    result = feddcd.run("digits", l2=0.0, rounds=40, certify_every=40)
+    """digits are separable: the objective has no least value. It rises for some rounds, but never
+    to that of the first model, and then falls; FedNewton's is in the thousands here."""
+    result = feddcd.run("digits", l2=0.0, rounds=60, certify_every=60)
     objective = result.history["objective"]
-    assert objective[-1] < objective[9] < objective[0]
+    assert objective.max() < np.log(10)
     assert objective[-1] < 0.1
 
 

@@ -118,7 +118,8 @@ def rich_table(entries: Sequence[RunEntry]) -> "Table":
     head = [name if name in lines[0] else "certified gap" for name in names]
     shown = [[line[name] for name in head] for line in lines]
     notes = ([GAP] if len(entries) > 1 else []) + ([BITS] if bits_differ(entries) else [])
-    notes += [f"note: {said}" for said in loose_bound(entries)]
+    if said := loose_bound(entries):
+        notes.append(f"note: {' '.join(said)}")
     return terminal_table(head, ("", shown), notes=notes)
 
 
@@ -171,7 +172,7 @@ def table_notes(entries: Sequence[RunEntry]) -> list[str]:
         notes += left_out(entries)
     missed = [tiny(target) for target in TARGETS if f"MB to {tiny(target)}" not in head]
     notes += [f"No method reached a gap of {target}." for target in missed]
-    return notes + [_sentence(said) for said in loose_bound(entries)]
+    return notes + [_sentence(said).removesuffix(".") for said in loose_bound(entries)[:1]]
 
 
 def left_out(entries: Sequence[RunEntry]) -> list[str]:
@@ -183,8 +184,8 @@ def left_out(entries: Sequence[RunEntry]) -> list[str]:
 
 
 def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
-    """The gaps of all runs contain the distance of the bound from the optimum: what to do where it
-    may hide all that is different between the runs."""
+    """The gaps of all runs contain the distance of the bound from the optimum. Where it may hide
+    all that is different between the runs: this fact, and what to do."""
     last = [numbers(entry, entries) for entry in entries]
     gaps, ends = ([one[name][1] for one in last] for name in ("gap", "objective"))
     if len(entries) < 2 or not np.isfinite([*gaps, *ends]).all() or not comparable(entries):
@@ -194,12 +195,12 @@ def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
         return []
     labels = {entry.label for entry in entries}
     others = [name for name in ("fedqn", "pointsaga") if name not in labels]
-    add = f", or the method {' or '.join(others)} in the comparison" if others else ""
+    add = f", or add {' or '.join(others)} to the comparison" if others else ""
     return [
         f"the best lower bound is far from the objectives: the smallest gap is {tiny(smallest)}, "
         f"but the objectives differ by at most {tiny(apart)}. The differences between the gaps are "
-        f"right, but the gaps themselves may be much too large. More rounds{add} can give a better "
-        f"bound."
+        "right, but the gaps themselves may be much too large.",
+        f"For a better bound, use more rounds{add}.",
     ]
 
 

@@ -184,8 +184,13 @@ def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
             f"{_name(closest)} came closest: its objective is proven to be within "
             f"{_within(distance)} of the best possible objective."
         ),
-        *(f"Note: {said}" for said in loose_bound(entries)),
+        *_loose(entries),
     ]
+
+
+def _loose(entries: Sequence[RunEntry]) -> list[str]:
+    said = loose_bound(entries)
+    return [f"Note: {' '.join(said)}"] if said else []
 
 
 def _costs(entries: Sequence[RunEntry], best: float, target: float) -> dict[int, Cost]:
