@@ -150,6 +150,7 @@ NOT_RUN = {  # what is printed and not run, and why
         "feddcd race --bits 8 --seeds 3 --behind 2.5 --tune --jobs 15": HOURS_RACE,
         BOTH_WAYS: "races for a minute; tests/race run the like",
         "python benchmarks/fresh.py": "races for half an hour; tests/race run the like",
+        "python benchmarks/unpenalised.py": "measures for twenty minutes",
     },
     "relatives.md": {"python benchmarks/relatives.py": "measures for minutes"},
     "tutorial.md": {"feddcd federation up fed": MANY},

@@ -307,6 +307,20 @@ def test_four_sites_make_the_table_of_one_process_whoever_is_killed(tmp_path, mo
 
 
 @pytest.mark.chaos
+def test_what_the_server_remembers_outlives_kills(tmp_path):
+    """FedQN: notes of each site at the coordinator, and parts of an upload that travel only once.
+    Who sends a Hessian is said by the places of those asked, whoever answers."""
+    home = made(tmp_path, "fedqn", 1.0, 8)
+    watcher = Watcher({2: ["answer of site-2"], 4: ["coordinator"], 5: ["site-1"]})
+    train(home, watcher)
+    held = check(home, "g")
+    np.testing.assert_allclose(model(home), simulated(home), rtol=0, atol=1e-10)
+    begun = np.abs(held).max()
+    assert begun > 1e-3
+    assert watcher.of("finished")
+
+
+@pytest.mark.chaos
 @pytest.mark.skipif(" " in sys.prefix, reason="Flower's own link needs a path without a space")
 def test_the_example_in_flowers_simulation_engine(tmp_path):
     pytest.importorskip("ray")

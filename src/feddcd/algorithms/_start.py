@@ -38,6 +38,7 @@ BITS: Bits = 8
 ROUNDED = 0.1  # of the noise of rounding: smaller eigenvalues are raised to it
 FLOOR = 1e-4  # of the diagonal, in every direction
 ALL = 1 - 1e-5  # of the weight of all: what is left is rounding
+EDGE = 1e-3  # eigenvalues this much larger than the first left out are kept whole
 CUT = 1e-3  # of the largest: smaller eigenvalues of a sketch are noise
 AGREE = 2.0  # times the part of the sites' moves that is common, up to all of it
 # a first point needs no digits
@@ -182,15 +183,28 @@ def _whole_base(
     noise = outputs[-1] * 2 * jnp.sqrt(p / 12 / SITES) / most
     floor = jnp.maximum(ROUNDED * noise, FLOOR)
     values, vectors = jnp.kron(inputs, outputs), jnp.kron(P, Q)
+    part = jnp.ones_like(values)
     if form.size > WHOLE:  # the largest; their mean stands for the others
         order = jnp.argsort(-values)
-        floor = jnp.maximum(floor, jnp.mean(values[order[WHOLE:]]))
-        values, vectors = values[order[:WHOLE]], vectors[:, order[:WHOLE]]
-    C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt(jnp.maximum(values - floor, 0))
+        part = _above(values, values[order[WHOLE]])
+        floor = jnp.maximum(floor, (1 - part) @ values / jnp.sum(1 - part))
+        values, vectors, part = (
+            values[order[:WHOLE]],
+            vectors[:, order[:WHOLE]],
+            part[order[:WHOLE]],
+        )
+    C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt(part * jnp.maximum(values - floor, 0))
     base = Base(C, floor * diagonal)
     common = jnp.sum(inputs**2) - p
     doubt = jnp.maximum(_doubt(p, rows.astype(A.dtype)), unseen * _chance(spread, common))
     return _shrunk(base, diagonal, doubt), diagonal
+
+
+def _above(values: Flat, last: Scalar) -> Flat:
+    """The part of each eigenvalue that is kept: none of the first that finds no place, nor of its
+    equals. Of softmax many are equal, and rounding would choose among them."""
+    excess = values / jnp.where(last > 0, last, 1) - 1
+    return jnp.where(last > 0, jnp.clip(excess / EDGE, 0, 1), values > 0).astype(values.dtype)
 
 
 def _chance(spread: Scalar | float, common: Scalar) -> Scalar:
