@@ -79,9 +79,7 @@ def test_who_did_not_decide_in_time_is_not_called_silent(tmp_path):
         for id in waiting(home.site("east")):
             approve(home.site("east"), id)
     assert events(home, "goes on")
-    assert told(home)[0] == {
-        "west": "west: the site's administrator did not approve the job in time"
-    }
+    assert told(home)[0] == {"west": "west: nobody at the site decided in time"}
 
 
 def test_who_denied_and_then_approved_is_asked_for_the_next_job(tmp_path):

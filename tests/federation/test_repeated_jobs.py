@@ -2,7 +2,9 @@
 is told before it."""
 
 import dataclasses
+import json
 import types
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -230,6 +232,31 @@ def test_the_sums_of_two_jobs_are_those_of_the_site_between_them(tmp_path):
     assert np.isclose(told, rows_of("west").age.sum()).any()
 
 
+def test_two_tables_of_a_linear_model_reveal_the_row_that_differs(tmp_path):
+    """Without the sums of the jobs: their files say the sums again."""
+    home = made(tmp_path, approval="none")
+    place = load_place(home.site("north"))
+    run(home)
+    one = sums_in(home)
+    gone = rows_of("north").iloc[7]
+    rows_of("north").drop(index=[7]).to_csv(place.data, index=False)
+    Memory(place.folder, place.data).retire()
+    study = again(home, RegressionPlan("y ~ age", "gaussian", max_exchanges=40))
+    for _ in range(3):  # two approvals at this site, and one at each other
+        with suppress(Stalled):
+            run(study)
+        for site, id in [(s, id) for s in SITES for id in waiting(home.site(s))]:
+            approve(home.site(site), id)
+    assert np.allclose(one - sums_in(study), [1, gone.age, gone.y], rtol=0, atol=1e-6)
+
+
+def sums_in(home):
+    """Rows, and the sums of age and y, from the numbers of a table."""
+    table = json.loads((home.results / "glm" / "model.json").read_text())
+    products = table["dispersion"] * np.linalg.inv(table["covariance"])
+    return np.array([*products[0], products[0] @ table["coefficients"]])
+
+
 def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
     home = made(tmp_path, approval="none")
     run(home)
@@ -248,6 +275,25 @@ def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
             "    Deny this job, unless west agreed to reveal this."
         ) in words
         assert "a denial has a risk" not in words, "that is what this site should do"
+
+
+@pytest.mark.parametrize("formula", ["y ~ age", "age ~ y"])
+def test_a_site_that_joins_after_a_job_without_it_is_named_to_the_others(tmp_path, formula):
+    """The other order reveals the same. Only those of the first job can know; this site cannot."""
+    home = made(tmp_path, approval="none")
+    refuse(home)
+    run(home)
+    (home.site("west") / "policy.toml").write_text(CAREFUL.format("job"))
+    with pytest.raises(Stalled):
+        run(again(home, RegressionPlan(formula, "gaussian"), fewest=4))
+    for site in OTHERS:
+        (id,) = waiting(home.site(site))
+        words = "\n".join(words_of(home.site(site), id))
+        assert "Only one of the two jobs has these sites: ['west']" in words
+        assert "can calculate the sums of west alone" in words
+        assert "Deny this job, unless west agreed to reveal this" in words
+    (id,) = waiting(home.site("west"))
+    assert "an earlier job" not in "\n".join(words_of(home.site("west"), id))
 
 
 def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):

@@ -431,7 +431,7 @@ def test_a_table_names_every_invited_site_that_it_lacks():
     gone = absent(invited, ["north"], {"south": "south: refused"}, waited)
     assert gone == {
         "east": "east: the site did not answer in time",
-        "h02": "h02: the site's administrator did not approve the job in time",
+        "h02": "h02: nobody at the site decided in time",
     }
 
 

@@ -84,8 +84,5 @@ def absent(
     """By site: why one that was invited and refused nothing has no rows in a table."""
     waits = {site for site, _ in waited}
     gone = sorted({*invited} - {*sites} - {*refused})
-    approve, answer = (
-        "the site's administrator did not approve the job in time",
-        "the site did not answer in time",
-    )
-    return {site: f"{site}: {approve if site in waits else answer}" for site in gone}
+    decide, answer = "nobody at the site decided in time", "the site did not answer in time"
+    return {site: f"{site}: {decide if site in waits else answer}" for site in gone}
