@@ -527,14 +527,14 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     said = " ".join(CliRunner().invoke(app, command).output.split())
     assert "feddcd closed 1 set of rows" in said
     assert "The difference is the sums of the removed rows alone." in said
-    assert "at least 20 other rows of the data file must change, too (rule 7 demands this" in said
+    assert "at least 20 rows of the data file must have changed, the withdrawn rows inc" in said
     assert "traces of the removed rows: the folders rules, jobs, results and outgoing" in said
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert "from before a withdrawal of consent differ by fewer than 20 rows" in told
     assert "can calculate the sums of these rows alone" in told
-    assert "until at least 20 other rows have changed as well (rule 7 demands this for 2 " in told
+    assert "until at least 20 rows have changed, the withdrawn rows included (rule 7 " in told
     done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
     assert done.exit_code == 0
     assert site.ask("crp ~ age")["moments.n"] == 399
@@ -546,6 +546,21 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     )
     used = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path)]).output
     assert "jobs in the last 30 days: 2 of 30" in used
+
+
+@pytest.mark.parametrize(("others", "warned"), [(18, True), (19, False)])
+def test_the_withdrawn_row_counts_among_the_rows_that_changed(others, warned, tmp_path):
+    """20 rows: as the message of the command says. New rows and removed rows count."""
+    site = Site(tmp_path, ALONE)
+    (tmp_path / "site.toml").write_text('client-id = "north"\ndata = "data.csv"\n')
+    site.ask("crp ~ bmi")
+    patients().drop(index=[7, *range(20, 20 + others)]).to_csv(tmp_path / "data.csv", index=False)
+    command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
+    assert CliRunner().invoke(app, command).exit_code == 0
+    with pytest.raises(Stopped, match="waits for approval"):
+        site.ask("crp ~ age")
+    told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
+    assert ("from before a withdrawal of consent differ by fewer than 20 rows" in told) == warned
 
 
 def test_what_the_site_remembers_is_its_own(tmp_path):

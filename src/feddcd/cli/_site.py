@@ -146,15 +146,15 @@ def withdraw_command(folder: Path, why: str) -> None:
         "the difference shows the values of this row."
     )
     say(
-        f"Do not approve a repeat of an earlier job yet: before it, at least "
-        f"{plural(max(least, 1), 'other row')} of the data file must change, too{why_so}. A job "
-        "with more parameters needs more rows."
+        "Do not approve a repeat of an earlier job yet: before it, at least "
+        f"{plural(max(least, 1), 'row')} of the data file must have changed, the withdrawn rows "
+        f"included{why_so}. A job with more parameters needs more rows."
     )
     say(
         "feddcd does not tell the other sites about this withdrawal. Call the people there: ask "
-        "them to deny a repeat of an earlier job, too. If only this site denies it and the other "
-        "sites run it, everyone who has the sums of both jobs can calculate the sums of this site "
-        "alone."
+        "them to deny every repeat, until you say that enough rows have changed. If only this site "
+        "denies it and the other sites run it, everyone who has the sums of both jobs can "
+        "calculate the sums of this site alone."
     )
     say(
         "This site does not answer the same plan again. To repeat a job, the coordinator has to "

@@ -89,8 +89,9 @@ def _of_withdrawn(policy: Policy, parameters: int, job: str) -> str:
     return (
         "this job and a job from before a withdrawal of consent differ by fewer than "
         f"{least} rows.\n{BOTH} can calculate the sums of these rows alone. The sums of a single "
-        f"row are its values.\nDeny this job until at least {least} other rows have changed as "
-        f"well ({_demand(policy, parameters)}).\n{UNTOLD}. Before you deny, {call(job)}"
+        f"row are its values.\nDeny this job until at least {least} rows have changed, the "
+        f"withdrawn rows included ({_demand(policy, parameters)}).\n{UNTOLD}. Before you deny, "
+        f"{call(job)}"
     )
 
 

@@ -80,7 +80,9 @@ _SETTINGS = (
         'answers = "sum"',
     ),
     (
-        "The setting min_sites is the least number of sites in a sum.",
+        "The setting min_sites is the least number of sites in a sum. A column must vary at this "
+        "many sites or more, or at no site. If min_sites is the number of all sites, in the policy "
+        "of every site, no job runs without one of them.",
         "min_sites = 3",
     ),
     (
