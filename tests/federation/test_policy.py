@@ -57,7 +57,8 @@ BASE = Outgoing(
     arrays={"g": np.arange(4.0)},
 )
 STRICT = Policy(
-    columns=("age", "sex", "outcome", "town"),
+    columns=("age", "sex", "outcome", "town", "mrn"),
+    identifiers=("mrn",),
     kinds=("gradient", "columns"),
     methods=("newton", "mbsgd"),
     min_rows=50,
@@ -95,6 +96,16 @@ REFUSED = [  # rule, change, what is told
         "columns",
         {"columns": ()},
         "data without names of columns, because it lists columns (columns in policy.toml)",
+    ),
+    (  # of a training, too, whose columns no formula names
+        "identifiers",
+        {"columns": ("age", "mrn")},
+        "the column 'mrn', because it is an identifier (identifiers in policy.toml)",
+    ),
+    (
+        "identifiers",
+        {"kind": "columns", "columns": ("age", "mrn")},
+        "a column, because it is an identifier (identifiers in policy.toml)",
     ),
     (
         "kinds",

@@ -48,6 +48,12 @@ def _columns(policy: "Policy", outgoing: Outgoing) -> str:
     return f"{_column(outgoing, *other)} (columns in policy.toml)" if other else ""
 
 
+def _identifiers(policy: "Policy", outgoing: Outgoing) -> str:
+    if not (own := [name for name in outgoing.columns if name in policy.identifiers]):
+        return ""
+    return f"{_column(outgoing, *own)}, because it is an identifier (identifiers in policy.toml)"
+
+
 def _column(outgoing: Outgoing, *names: str) -> str:
     """By name, except where the question was for the names."""
     known = outgoing.kind != "columns"
@@ -134,6 +140,7 @@ def _sites(policy: "Policy", outgoing: Outgoing) -> str:
 
 RULES: dict[str, Rule] = {
     "columns": _columns,
+    "identifiers": _identifiers,
     "kinds": _kinds,
     "methods": _methods,
     "training": _training,
