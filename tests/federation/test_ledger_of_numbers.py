@@ -189,3 +189,24 @@ def test_a_greeting_tells_rows_once_a_person_agrees(place):
     assert (
         "this site is paused" in wire.read_refusal(wire.unpack_message(answer(hello, own))).reason
     )
+
+
+@pytest.mark.parametrize("where", ["policy.toml", "codebook.toml"])
+def test_a_training_uses_no_identifier(where, place):
+    frame = pd.read_csv(place.data)
+    frame.assign(mrn=range(len(frame))).to_csv(place.data, index=False)
+    own = place._replace(label="died")
+    policy = 'training = true\napprove = "none"\n'
+    policy += 'identifiers = ["mrn"]\n' if where == "policy.toml" else ""
+    (place.folder / "policy.toml").write_text(f"{policy}complete = true\n")
+    if where == "codebook.toml":
+        (place.folder / where).write_text('[columns.mrn]\ntype = "identifier"\n')
+    hello = wire.pack_message(wire.Hello("study", "logistic"))
+    told = wire.read_refusal(wire.unpack_message(answer(hello, own))).reason
+    assert "a column, because it is an identifier" in told
+    assert "mrn" not in told
+    (place.folder / where).unlink()
+    (place.folder / "policy.toml").write_text(
+        'training = true\napprove = "none"\ncomplete = true\n'
+    )
+    assert wire.unpack_message(answer(hello, own)).kind == "welcome"

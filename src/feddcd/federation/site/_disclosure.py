@@ -167,8 +167,15 @@ class Release(NamedTuple):
     def check(self, outgoing: Outgoing, question: bytes) -> Policy:
         """The rules alone, for before the work; arrays may be missing still."""
         policy = self.policy()
-        self._guard(lambda: policy.check(outgoing), outgoing, question)
+        self._guard(lambda: self._judge(policy, outgoing), outgoing, question)
         return policy
+
+    def _judge(self, policy: Policy, outgoing: Outgoing) -> None:
+        policy.check(outgoing)
+        if outgoing.trains:  # of a plan, the roles of its columns are checked before
+            from ._roles import check_no_identifier
+
+            check_no_identifier(self.folder, outgoing.columns)
 
     def release(self, answer: bytes, outgoing: Outgoing, question: bytes) -> bytes:
         """The answer, once the rules and a person allow it and the log has it.

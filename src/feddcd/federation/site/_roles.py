@@ -50,6 +50,19 @@ def own_codebook(site: Path) -> Codebook | None:
     return load_codebook(path) if path.exists() else None
 
 
+def check_no_identifier(site: Path, names: Sequence[str]) -> None:
+    """Of a training, which uses nothing else of the site's codebook. It may be the question for the
+    names, so none is told."""
+    if (book := own_codebook(site)) is None:
+        return
+    for name in names:
+        if name in book.columns and book.columns[name].type == "identifier":
+            raise Refused(
+                "the codebook of this site does not allow the use of a column, because it is an "
+                "identifier"
+            )
+
+
 def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memory) -> None:
     """Identifiers have no role; others have those of the site's codebook, where it has one."""
     own = own_codebook(memory.site)
