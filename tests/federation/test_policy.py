@@ -681,3 +681,16 @@ def test_refusals_do_not_tell_counts_or_values(rows, parameters, a, b):
     assert (told and told[1].removeprefix("its policy does not allow ")) in possible
     few = any(0 < n < 10 for n in (*a.values(), *b.values())) or sum(n > 0 for n in a.values()) < 2
     assert (told is not None) == (rows < 50 or rows < least or few)
+
+
+def test_the_policy_of_the_checklist_is_one_that_a_site_reads(tmp_path):
+    """The page on security has one policy to sign. It is stricter than the careful one."""
+    page = (Path(__file__).parents[2] / "docs" / "security.md").read_text()
+    [text] = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    (tmp_path / "policy.toml").write_text(text)
+    assert load_policy(tmp_path / "policy.toml") == Policy(
+        min_sites=5,
+        rare_values="refuse",
+        max_jobs_per_month=3,
+        methods=("newton", "describe"),
+    )
