@@ -90,3 +90,16 @@ def test_on_paper_it_has_a_few_pages(tmp_path, chromium):
     pdf = (tmp_path / "a.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 6
+
+
+ROWS = """[...document.querySelectorAll(".facts, .settings")].map(
+  t => getComputedStyle(t).breakInside)"""
+
+
+def test_on_paper_no_table_of_facts_is_torn(tmp_path, chromium):
+    chromium.open(report.write(FITS["few columns"], tmp_path / "report.html"), 1280)
+    chromium._call("Emulation.setEmulatedMedia", media="print")
+    seen = chromium.evaluate(ROWS)
+    chromium._call("Emulation.setEmulatedMedia", media="")
+    assert len(seen) >= 2
+    assert set(seen) == {"avoid"}
