@@ -23,6 +23,8 @@ def site_words():
     [
         ("<code>run --out DIR</code>", '<code>run <span class="whole">--out</span> DIR</code>'),
         ("to 1e-6 or", 'to <span class="whole">1e-6</span> or'),
+        ("0.25 to 0.3 s each", '0.25 to <span class="whole">0.3 s</span> each'),
+        ("94 % of 12 sites", '<span class="whole">94 %</span> of 12 sites'),
         ("Only for --family", 'Only for <span class="whole">--family</span>'),
         (r"<td><code>1 + \|w\|</code></td>", "<td><code>1 + |w|</code></td>"),
         (

@@ -1,4 +1,5 @@
-"""Where a line of a page may break: never within an option, a short name or a number like 1e-6.
+"""Where a line of a page may break: never within an option, a short name, a number like 1e-6
+or between a number and its unit.
 
 A browser breaks a line behind every hyphen, so `--out` would become `--` and `out`. A long name in
 code may break behind its slashes, colons and underscores, and only there. mkdocs calls
@@ -9,7 +10,8 @@ import re
 SHORT, LONG = 24, 40  # letters; with a longer name in one piece, a table is too wide for a phone
 PIECES = re.compile(r"(<pre\b.*?</pre>|<math\b.*?</math>|<code>[^<]*</code>|<[^>]*>)", re.S)
 CODE = re.compile(r"<code>([^<]*)</code>")
-WHOLE = re.compile(r"\d[\d.]*e-\d+|(?<!\S)--[a-z][\w-]*")
+UNIT = r"(?:%|[kMG]i?B|ms|s|h|min|days?|rows?)(?![\w/])"
+WHOLE = re.compile(rf"\d[\d.,]*(?:e-?\d+)?\s{UNIT}|\d[\d.]*e-\d+|(?<!\S)--[a-z][\w-]*")
 JOINTS = re.compile(r"(?<=/)(?=.)|(?<=::)")
 MORE_JOINTS = re.compile(r"(?<=/)(?=.)|(?<=::)|(?<=\w)_")
 
