@@ -58,10 +58,11 @@ thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-he
 .scroll th:first-child { position: sticky; left: 0; background: var(--paper); font-weight: 500;
   min-width: 7em; max-width: 15em; overflow-wrap: break-word; }
 .scroll thead th:first-child { z-index: 2; font-weight: 600; overflow-wrap: normal; }
-.scroll:has(> table:not(:has(tr > :nth-child(3)))) { width: fit-content; min-width: min(100%, 34em);
+.scroll:not(:has(tr > :nth-child(3))) { width: fit-content; min-width: min(100%, 34em);
   max-width: 100%; }
 .scroll th.group { background: var(--card); color: var(--soft); max-width: none; font-weight: 600; }
 .words td { text-align: left; white-space: normal; }
+.words td:nth-child(n+3):last-child:not(:empty) { min-width: 13em; }
 .scroll .words th:first-child:empty { min-width: 0; padding: 0; }
 .facts, .settings { width: 100%; max-width: 34em; margin: 0 0 16px; align-self: start; }
 .facts caption, .settings caption, .facts th, .settings th { padding-left: 0; }
