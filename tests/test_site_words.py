@@ -39,6 +39,12 @@ def test_where_a_line_may_break(site_words, html, made):
     assert site_words.on_page_content(html) == made
 
 
+def test_a_cell_with_a_sentence_is_marked(site_words):
+    short, long = "<td>five</td>", f'<td style="x">{"<b>a</b> word " * 9}</td>'
+    made = site_words.on_page_content(f"<tr>{short}{long}</tr>")
+    assert made == "<tr>" + short + long.replace("<td", '<td class="long"') + "</tr>"
+
+
 def test_the_words_stay(site_words):
     html = "<p>With <code>--set a_b=1e-6</code>, <code>tests/test_long_names.py::a_b</code></p>"
     made = site_words.on_page_content(html)
