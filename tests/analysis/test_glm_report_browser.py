@@ -120,3 +120,14 @@ def test_on_paper_no_table_of_facts_is_torn(tmp_path, chromium):
     chromium._call("Emulation.setEmulatedMedia", media="")
     assert len(seen) >= 2
     assert set(seen) == {"avoid"}
+
+
+DOTS = """[...document.querySelectorAll(".strip circle.dot")].map(
+  x => x.getBoundingClientRect().width)"""
+
+
+def test_the_dots_of_the_effects_can_be_seen_on_a_phone(tmp_path, chromium):
+    path = report.write(FITS["few columns"], tmp_path / "report.html")
+    for width in (390, 1280):
+        chromium.open(path, width)
+        assert min(chromium.evaluate(DOTS)) >= 5

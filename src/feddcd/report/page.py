@@ -122,8 +122,11 @@ dd { margin: 0; max-width: 46em; }
   .strip { min-width: 80px; }
   .strip .tick { font-size: 30px; transform: translateY(12px); }
   .strip .more { display: none; }
+  .strip .line { vector-effect: non-scaling-stroke; }
+  .strip circle.dot { r: 10.5px; }
+  .strip path.dot { transform-box: fill-box; transform-origin: center; transform: scale(2); }
   .forest { font-size: 0.75rem; }
-  .scroll .forest th:first-child { min-width: 0; max-width: 8em; }
+  .scroll .forest th:first-child { min-width: 6em; max-width: 8em; }
   .forest td:nth-child(2) { min-width: 90px; width: 35%; padding: 0 6px; }
   .forest td:nth-child(3) { white-space: normal; }
   .forest tr:last-child td { padding-top: 3px; padding-bottom: 12px; }
