@@ -383,6 +383,12 @@ def test_links_lead_somewhere(page):
         assert not heading or heading in map(slug, titles), link
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pictures_written_in_html_are_there(page):
+    for link in re.findall(r'\b(?:src|srcset)="([^"#]+)', page.read_text()):
+        assert (DOCS / link).exists(), link
+
+
 def slug(title: str) -> str:
     return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
 

@@ -74,6 +74,13 @@ def test_a_formula_in_a_line_is_set_and_prices_and_code_are_not(as_html):
     assert "5 $ or" in made
 
 
+@pytest.mark.parametrize("bar", [r"\|", "|"])
+def test_the_bars_of_a_norm_have_one_height_and_stand_at_what_they_enclose(as_html, bar):
+    made = as_html(f"At most $\\max {bar}x^T v{bar} + {bar}w{bar}^2$.")
+    forms = re.findall(r'<mo stretchy="false" form="(\w+)">', made)
+    assert forms == ["prefix", "postfix"] * 2
+
+
 @pytest.mark.parametrize("name", ["estimators", "certificate", "methods", "glm"])
 def test_no_formula_of_the_page_stands_as_text(name):
     """Of these pages: sums, norms, gradients and products of several letters."""

@@ -23,6 +23,8 @@ def site_words():
     [
         ("<code>run --out DIR</code>", '<code>run <span class="whole">--out</span> DIR</code>'),
         ("to 1e-6 or", 'to <span class="whole">1e-6</span> or'),
+        ("0.25 to 0.3 s each", '0.25 to <span class="whole">0.3 s</span> each'),
+        ("94 % of 12 sites", '<span class="whole">94 %</span> of 12 sites'),
         ("Only for --family", 'Only for <span class="whole">--family</span>'),
         (r"<td><code>1 + \|w\|</code></td>", "<td><code>1 + |w|</code></td>"),
         (
@@ -35,6 +37,12 @@ def site_words():
 )
 def test_where_a_line_may_break(site_words, html, made):
     assert site_words.on_page_content(html) == made
+
+
+def test_a_cell_with_a_sentence_is_marked(site_words):
+    short, long = "<td>five</td>", f'<td style="x">{"<b>a</b> word " * 9}</td>'
+    made = site_words.on_page_content(f"<tr>{short}{long}</tr>")
+    assert made == "<tr>" + short + long.replace("<td", '<td class="long"') + "</tr>"
 
 
 def test_the_words_stay(site_words):

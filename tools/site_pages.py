@@ -4,6 +4,7 @@ explains them, the changelog, and the formulas of all pages as MathML, which nee
 import re
 from collections.abc import Iterator
 from html import unescape
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from feddcd.cli.app import app
 
 BLOCK = re.compile(r'<div class="arithmatex">\\\[\n?(.+?)\n?\\\]</div>', re.S)
 INLINE = re.compile(r'<span class="arithmatex">\\\((.+?)\\\)</span>', re.S)
+BAR = re.compile(r'<mo(?: fence="false")?(?: stretchy="false")?>(&#x02016;|&#x0007C;)</mo>')
 SHORT = 20  # letters: two names of an option stay on one line
 CHANGELOG = Path(__file__).parents[1] / "CHANGELOG.md"
 HEAD = """# Command line
@@ -95,8 +97,9 @@ def page() -> str:
 def formula(latex: str, display: str) -> str:
     """A formula as MathML; a command that the converter does not know is refused."""
     made = convert(latex, display=display)
-    # the two bars of a norm would grow each by itself, to different heights
-    made = made.replace("<mo>&#x02016;</mo>", '<mo stretchy="false">&#x02016;</mo>')
+    # the two bars of a norm would grow each by itself, to different heights, and stand apart
+    forms = cycle(("prefix", "postfix"))
+    made = BAR.sub(lambda bar: f'<mo stretchy="false" form="{next(forms)}">{bar[1]}</mo>', made)
     if "\\" in made or "&<" in made:
         raise PluginError(f"cannot set this formula: {latex}")
     return made

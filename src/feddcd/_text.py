@@ -109,20 +109,20 @@ def tiny(value: float) -> str:
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Significant digits; a minus that is as wide as a plus."""
+    """Significant digits; a minus that is as wide as a plus, but 1e-6 as it is typed."""
     if not math.isfinite(value):
         return NONE if math.isnan(value) else ("∞" if value > 0 else "−∞")
     if value != 0 and not 1e-4 <= abs(value) < 1e7:
         mantissa, _, exponent = f"{value:.{digits - 1}e}".partition("e")
-        return f"{mantissa}e{int(exponent)}".replace("-", "−")
+        return f"{mantissa.replace('-', '−')}e{int(exponent)}"
     whole = math.floor(math.log10(abs(value))) if value else 0
     return f"{value:,.{max(digits - 1 - whole, 0)}f}".replace("-", "−")
 
 
 def trim(value: float, digits: int) -> str:
     """The same without zeros at the end."""
-    text = number(value, digits)
-    return text.rstrip("0").rstrip(".") if "." in text and "e" not in text else text
+    text, e, exponent = number(value, digits).partition("e")
+    return (text.rstrip("0").rstrip(".") if "." in text else text) + e + exponent
 
 
 def ratio(log: float, digits: int = 3) -> str:

@@ -6,6 +6,8 @@ import pytest
 
 import browser
 from feddcd.analysis import report
+from feddcd.report.page import document
+from feddcd.report.tables import table
 from glm_stand_ins import Lazy, stand_in
 
 FITS = Lazy(
@@ -90,3 +92,42 @@ def test_on_paper_it_has_a_few_pages(tmp_path, chromium):
     pdf = (tmp_path / "a.pdf").read_bytes()
     assert pdf.startswith(b"%PDF")
     assert 3 <= len(re.findall(rb"/Type\s*/Page\b", pdf)) <= 6
+
+
+WIDE = """[...document.querySelectorAll(".scroll")].map(x => x.offsetWidth)"""
+
+
+def test_a_table_of_two_columns_is_not_pulled_over_the_window(tmp_path, chromium):
+    groups = [("", [("age", "1"), ("sex", "2")])]
+    two, four = table("A", ["name", "all"], *groups), table("B", list("abcd"), ("", ["1234"]))
+    (tmp_path / "a.html").write_text(document("A", two, four), encoding="utf-8")
+    widths = []
+    for window in (1280, 390):
+        chromium.open(tmp_path / "a.html", window)
+        widths += chromium.evaluate(WIDE)
+    assert widths[0] < 600 < 1000 < widths[1]
+    assert widths[2] == widths[3] == 390 - 32
+
+
+TORN = """[...document.querySelectorAll(".facts, .settings")].map(
+  t => getComputedStyle(t).breakInside)"""
+
+
+def test_on_paper_no_table_of_facts_is_torn(tmp_path, chromium):
+    chromium.open(report.write(FITS["few columns"], tmp_path / "report.html"), 1280)
+    chromium._call("Emulation.setEmulatedMedia", media="print")
+    seen = chromium.evaluate(TORN)
+    chromium._call("Emulation.setEmulatedMedia", media="")
+    assert len(seen) >= 2
+    assert set(seen) == {"avoid"}
+
+
+DOTS = """[...document.querySelectorAll(".strip circle.dot")].map(
+  x => x.getBoundingClientRect().width)"""
+
+
+def test_the_dots_of_the_effects_can_be_seen_on_a_phone(tmp_path, chromium):
+    path = report.write(FITS["few columns"], tmp_path / "report.html")
+    for width in (390, 1280):
+        chromium.open(path, width)
+        assert min(chromium.evaluate(DOTS)) >= 5

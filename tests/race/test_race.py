@@ -319,7 +319,7 @@ def test_the_server_is_counted_beside_the_clients(tmp_path, monkeypatch, capsys)
     page = (tmp_path / "report.html").read_text()
     assert "FedAvg sends the fewest bytes in 1 of 1 case" in page
     assert "With the bytes of the server, Point-SAGA needs the fewest in 1 of 1 case." in page
-    assert "Bytes that the server sent to reach a gap of 1e-06" in page
+    assert "Bytes that the server sent to reach a gap of 1e-6" in page
     with (tmp_path / "race.csv").open() as file:
         assert {row["both"] for row in csv.DictReader(file)} == {"200", "980"}
 

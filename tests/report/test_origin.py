@@ -56,7 +56,9 @@ def feddcd_(line: str) -> None:
 def told(page: str) -> list[str]:
     """The last lines of a page, as people read them."""
     (note,) = re.findall(r'<footer>.*<p class="note">(.*)</p></footer>', page, re.DOTALL)
-    return [html.unescape(re.sub(r"</?code>", "", line)) for line in note.split("<br>")]
+    return [
+        html.unescape(re.sub(r"</?code>|</?span[^>]*>", "", line)) for line in note.split("<br>")
+    ]
 
 
 MADE = f"Made on {datetime.date.today():%Y-%m-%d} by feddcd {feddcd.__version__}."

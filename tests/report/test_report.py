@@ -14,12 +14,14 @@ from rich.console import Console
 
 import feddcd
 from feddcd import report
-from feddcd._text import count
+from feddcd._text import count, number, trim
 from feddcd.algorithms import catalogue
 from feddcd.history import COLUMNS, COUNTS, History
 from feddcd.report import RunEntry, _curves, run
 from feddcd.report.methods import look, looks
 from feddcd.report.page import CSS, footer
+from feddcd.report.page import text as words
+from feddcd.report.tables import pairs, table
 from slices import sliced, thinned
 
 VOID = {"meta", "link", "br", "wbr", "hr", "img"}
@@ -356,3 +358,46 @@ def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
     assert "These counts leave out the bytes for the certificates: at most 2 MB in a" in said
     assert "All methods send each number with 64 bits." in run._counted([wide, wide])
     assert run._counted(HAND) == []
+
+
+def test_a_single_number_is_no_figure(tmp_path):
+    """As of a federation that makes its certificate only at the end."""
+    once = lambda last: np.array([np.nan, np.nan, last])
+    history = {"accuracy": once(0.9), "dual_residual": np.array([1e-16, np.nan, 2e-16])}
+    made = page(tmp_path, [entry(objective=once(0.7), **history)])
+    assert made.count("<figure>") == 1
+    assert "dual residual" in made
+    assert "90.00 %" in made
+
+
+def test_a_list_among_the_settings_has_no_signs_of_python(tmp_path):
+    one = entry()
+    made = page(tmp_path, [one._replace(config=one.config | {"sites": ["north", "south"]})])
+    assert "<td>north, south</td>" in made
+
+
+def test_words_in_backticks_are_code_and_a_date_is_whole():
+    made = [words("`a_b` & <x> on 2026-01-31"), pairs("A", [("b", "`c` 2026-01-31")], "settings")]
+    made += [table("A", ["", ""], ("", [("b", "`c` of 2026-01-31")]), style="words")]
+    assert made[0] == '<code>a_b</code> &amp; &lt;x&gt; on <span class="n">2026-01-31</span>'
+    for one in made[1:]:
+        assert "<code>c</code>" in one
+        assert '<span class="n">2026-01-31</span>' in one
+
+
+def test_a_formula_of_the_reader_keeps_its_backticks():
+    assert "<td>y ~ `a b`</td>" in pairs("The fit", [("Formula", "y ~ `a b`")])
+
+
+@pytest.mark.parametrize(
+    ("made", "shown"),
+    [
+        (number(-1.234e-6), "−1.234e-6"),
+        (trim(1e-6, 2), "1e-6"),
+        (trim(-1.5e-9, 4), "−1.5e-9"),
+        (trim(2.50, 4), "2.5"),
+        (number(1234.5, 5), "1,234.5"),
+    ],
+)
+def test_an_exponent_is_written_as_it_is_typed(made, shown):
+    assert made == shown

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._text import plural
+from .._text import plural, tiny
 from ..report import methods
 from ..report.figures import (
     INK,
@@ -116,8 +116,8 @@ def _lead(results: Results, target: float) -> str:
     return (
         f"This page compares {count} on {problems}. A case is one problem with one share of the "
         f"clients in each round; this page has {plural(len(places), 'case')}. A run reaches its "
-        f"goal when its objective is at most {target:g} above the optimum. The numbers are medians "
-        "over seeds. With the same seed, all methods had the same cohorts."
+        f"goal when its objective is at most {tiny(target)} above the optimum. The numbers are "
+        "medians over seeds. With the same seed, all methods had the same cohorts."
     )
 
 
@@ -149,7 +149,7 @@ def _ranks(results: Results, target: float) -> Iterator[str]:
             (f"{one.share:.0%} of the clients in a round", [_rank(row) for row in one.rows])
             for one in found
         ]
-        yield table(f"Who reaches a gap of {target:g} with few bytes: {field}", head, *groups)
+        yield table(f"Who reaches a gap of {tiny(target)} with few bytes: {field}", head, *groups)
 
 
 def _rank(row: Standing) -> list[str]:
@@ -219,7 +219,7 @@ def _tables(results: Results, target: float) -> Iterator[str]:
                 ]
                 for place in sorted(table_of)
             ]
-            caption = f"{words} to reach a gap of {target:g}, divided by the bytes of one model"
+            caption = f"{words} to reach a gap of {tiny(target)}, divided by the bytes of one model"
             yield table(f"{caption}: {name}", head, ("", rows))
 
 

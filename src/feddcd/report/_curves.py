@@ -25,6 +25,7 @@ class View(NamedTuple):
     x: str
     draw: Callable[["Axes"], list[LabelledLine]]
     caption: str = ""
+    column: str = "objective"  # of the history
 
 
 def curves(entries: Sequence[RunEntry], *, title: str = "") -> "Figure":
@@ -42,8 +43,13 @@ def single(entry: RunEntry) -> "Figure":
 
 
 def panels(entries: Sequence[RunEntry], kind: str) -> list[tuple["Figure", str]]:
-    """The same panels one by one with their captions, for a page that is one panel wide."""
-    views = _of_one(entries[0]) if kind == "run" else _of_several(entries)
+    """The same panels one by one with their captions, for a page that is one panel wide. Of one
+    run a single number is no curve: it stands among the numbers."""
+    if kind == "run":
+        history = entries[0].history
+        views = [v for v in _of_one(entries[0]) if np.isfinite(history[v.column]).sum() > 1]
+    else:
+        views = _of_several(entries)
     return [(_figure(entries, [view]), view.caption) for view in views]
 
 
@@ -74,7 +80,7 @@ def _of_one(entry: RunEntry) -> list[View]:
             "The method must keep the conserved sum at zero. The figure shows how far this sum is "
             "from zero. The distance should stay as small as rounding errors."
         )
-        views.append(View("round", lambda ax: _draw_residual(ax, entry), caption))
+        views.append(View("round", lambda ax: _draw_residual(ax, entry), caption, "dual_residual"))
     return views
 
 
@@ -102,7 +108,7 @@ def _progress(entries: Sequence[RunEntry], x: str, caption: str = "") -> View:
 
 
 def _accuracy(entries: Sequence[RunEntry], caption: str = "") -> View:
-    return View("round", lambda ax: _draw_accuracy(ax, entries), caption)
+    return View("round", lambda ax: _draw_accuracy(ax, entries), caption, "accuracy")
 
 
 def _figure(entries: Sequence[RunEntry], views: Sequence[View], title: str = "") -> "Figure":

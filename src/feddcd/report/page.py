@@ -33,6 +33,7 @@ p, ul { max-width: 46em; margin: 0 0 12px; }
 ul { padding-left: 1.2em; }
 li { margin-bottom: 4px; }
 .n { white-space: nowrap; }
+code { font-size: 0.92em; }
 .lead { font-size: 1.1rem; margin-bottom: 20px; }
 .proof { border-left: 4px solid var(--good); background: var(--card); padding: 10px 14px;
   border-radius: 0 6px 6px 0; font-size: 1.1rem; }
@@ -57,13 +58,17 @@ thead th { color: var(--soft); font-weight: 600; vertical-align: bottom; line-he
 .scroll th:first-child { position: sticky; left: 0; background: var(--paper); font-weight: 500;
   min-width: 7em; max-width: 15em; overflow-wrap: break-word; }
 .scroll thead th:first-child { z-index: 2; font-weight: 600; overflow-wrap: normal; }
+.scroll:not(:has(tr > :nth-child(3))) { width: fit-content; min-width: min(100%, 34em);
+  max-width: 100%; }
 .scroll th.group { background: var(--card); color: var(--soft); max-width: none; font-weight: 600; }
 .words td { text-align: left; white-space: normal; }
+.words td:nth-child(n+3):last-child:not(:empty) { min-width: 13em; }
 .scroll .words th:first-child:empty { min-width: 0; padding: 0; }
 .facts, .settings { width: 100%; max-width: 34em; margin: 0 0 16px; align-self: start; }
 .facts caption, .settings caption, .facts th, .settings th { padding-left: 0; }
 .facts th, .settings th { font-weight: 400; color: var(--soft); }
 .facts th, .settings th { overflow-wrap: normal; }
+@media (min-width: 380px), print { .facts th { white-space: nowrap; } }
 .facts td, .settings td { white-space: normal; }
 .facts td { padding-right: 0; }
 .settings td { text-align: left; }
@@ -117,8 +122,11 @@ dd { margin: 0; max-width: 46em; }
   .strip { min-width: 80px; }
   .strip .tick { font-size: 30px; transform: translateY(12px); }
   .strip .more { display: none; }
+  .strip .line { vector-effect: non-scaling-stroke; }
+  .strip circle.dot { r: 10.5px; }
+  .strip path.dot { transform-box: fill-box; transform-origin: center; transform: scale(2); }
   .forest { font-size: 0.75rem; }
-  .scroll .forest th:first-child { min-width: 0; max-width: 8em; }
+  .scroll .forest th:first-child { min-width: 6em; max-width: 8em; }
   .forest td:nth-child(2) { min-width: 90px; width: 35%; padding: 0 6px; }
   .forest td:nth-child(3) { white-space: normal; }
   .forest tr:last-child td { padding-top: 3px; padding-bottom: 12px; }
@@ -132,7 +140,7 @@ dd { margin: 0; max-width: 46em; }
   .scroll { overflow: visible; max-height: none; border: 0; }
   .scroll table { font-size: 7.5pt; }
   .scroll th, .scroll td { padding: 2px 3px; }
-  .scroll th:first-child { min-width: 6em; }
+  .scroll th:first-child { min-width: 8em; }
   thead th, .scroll caption span, .scroll th:first-child { position: static; }
   caption { padding-left: 0; }
   .facts, .settings { font-size: 9pt; }
@@ -140,7 +148,8 @@ dd { margin: 0; max-width: 46em; }
   .figures { grid-template-columns: 330px 330px; }
   .panels { grid-template-columns: repeat(3, 1fr); }
   .columns { grid-template-columns: 1fr 1fr; }
-  tr, dt, dd, li, .proof { break-inside: avoid; }
+  tr, dt, dd, li, .proof, .facts, .settings { break-inside: avoid; }
+  tbody tr:nth-last-child(-n+2) { break-before: avoid; }
   thead, tr:first-child, tr:has(.group) { break-after: avoid; }
   h2, section > p, .legend, dt, caption, summary { break-after: avoid; }
   details::details-content { content-visibility: visible; display: block; height: auto; }
@@ -186,7 +195,7 @@ def footer(terms: Mapping[str, str], day: date | None = None, data: str = "") ->
     explained = details("How to read this", "<dl>", *meanings, "</dl>") if terms else ""
     made = [f"Made on {day or date.today():%Y-%m-%d} by feddcd {version('feddcd')}."]
     known = {"Command": origin().command, "Data": origin().data or data}
-    made += [f"{k}: <code>{escape(printable(x))}</code>" for k, x in known.items() if x]
+    made += [f"{k}: <code>{_options(escape(printable(x)))}</code>" for k, x in known.items() if x]
     return f'<footer>{explained}<p class="note">{"<br>".join(made)}</p></footer>'
 
 
@@ -218,6 +227,16 @@ def lines(parts: Iterable[str]) -> str:
 
 
 def text(words: str) -> str:
-    """Escaped; 1e-6, 92 % and 12 MB stay on one line."""
-    number = r"\d[\d.,]*(e-?\d+| %| [kMG]?B\b)"
-    return re.sub(number, r'<span class="n">\g<0></span>', escape(words))
+    """Escaped; 1e-6, 92 %, 12 MB and a date stay on one line, and what stands in backticks is
+    code."""
+    kept = r"`([^`\n]+)`|\d{4}-\d\d-\d\d|\d[\d.,]*(?:e-?\d+| %| [kMG]?B\b)"
+    return re.sub(kept, _kept, escape(words))
+
+
+def _kept(found: re.Match[str]) -> str:
+    return f"<code>{found[1]}</code>" if found[1] else f'<span class="n">{found[0]}</span>'
+
+
+def _options(command: str) -> str:
+    """No line breaks within `--out`."""
+    return re.sub(r"(?<!\S)--?[a-z][\w-]*", r'<span class="n">\g<0></span>', command)

@@ -103,13 +103,17 @@ def _figures(entries: Sequence[RunEntry], kind: str) -> str:
 
 def _settings(entries: Sequence[RunEntry]) -> list[str]:
     """What all runs share is said once, then what each has of its own."""
-    settings = [{name: str(x) for name, x in flatten(e.config).items()} for e in entries]
+    settings = [{name: _setting(x) for name, x in flatten(e.config).items()} for e in entries]
     shared = [pair for pair in settings[0].items() if all(pair in s.items() for s in settings)]
     if len(entries) == 1:
         return [pairs(f"Settings of {entries[0].label}", shared, "settings")]
     own = [[f"{k} = {x}" for k, x in s.items() if (k, x) not in shared] for s in settings]
     rest = [(e.label, ", ".join(mine)) for e, mine in zip(entries, own, strict=True)]
     return [pairs("The same in all runs", shared, "settings"), pairs("Different", rest, "settings")]
+
+
+def _setting(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def run_summary(entry: RunEntry) -> list[str]:

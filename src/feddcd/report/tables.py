@@ -3,7 +3,7 @@
 The first cell of a row is its name and stands left; the others are numbers and stand right.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
@@ -32,7 +32,8 @@ def table(caption: str, head: Row, *groups: Group, style: str = "") -> str:
     look = f' class="{style}"' if style else ""
     titles = "".join(f'<th scope="col">{text(name)}</th>' for name in head)
     top = f"<thead><tr>{titles}</tr></thead>\n" if any(head) else ""
-    body = "\n".join(_group(heading, rows, len(head)) for heading, rows in groups)
+    cell = text if style == "words" else escape
+    body = "\n".join(_group(heading, rows, len(head), cell) for heading, rows in groups)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
         f"<table{look}><caption><span>{text(caption)}</span></caption>\n"
@@ -42,30 +43,31 @@ def table(caption: str, head: Row, *groups: Group, style: str = "") -> str:
 
 def pairs(caption: str, rows: Iterable[Row], style: str = "facts") -> str:
     """Names and values downwards: `facts` are numbers, `settings` are words."""
-    body = "\n".join(map(_row, rows)) or _row(("none", ""))
+    cell = text if style == "settings" else escape
+    body = "\n".join(_row(row, cell) for row in rows) or _row(("none", ""), cell)
     return (
         f'<table class="{style}"><caption>{escape(caption)}</caption>\n'
         f"<tbody>\n{body}\n</tbody></table>"
     )
 
 
-def _group(heading: str, rows: Iterable[Row], width: int) -> str:
+def _group(heading: str, rows: Iterable[Row], width: int, cell: Callable[[str], str]) -> str:
     place = f'<th class="group" scope="rowgroup" colspan="{width}">'
     first = [f"<tr>{place}{text(heading)}</th></tr>"] if heading else []
-    return "\n".join(["<tbody>", *first, *map(_row, rows), "</tbody>"])
+    return "\n".join(["<tbody>", *first, *(_row(row, cell) for row in rows), "</tbody>"])
 
 
-def _row(cells: Row) -> str:
+def _row(cells: Row, cell: Callable[[str], str]) -> str:
     first, *rest = cells
-    values = "".join(f"<td>{_cell(cell)}</td>" for cell in rest)
+    values = "".join(f"<td>{_cell(word, cell)}</td>" for word in rest)
     name = escape(first).replace("_", "_<wbr>")  # body_mass_index breaks between its words
     return f'<tr><th scope="row">{name}</th>{values}</tr>'
 
 
-def _cell(cell: str) -> str:
-    if isinstance(cell, Drawn):
-        return cell
-    return f"<b>{escape(cell)}</b>" if isinstance(cell, Bold) else escape(cell)
+def _cell(word: str, cell: Callable[[str], str]) -> str:
+    if isinstance(word, Drawn):
+        return word
+    return f"<b>{cell(word)}</b>" if isinstance(word, Bold) else cell(word)
 
 
 def terminal_table(head: Row, *groups: Group, notes: Sequence[str] = ()) -> "Table":

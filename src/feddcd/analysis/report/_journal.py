@@ -67,7 +67,7 @@ class Places(NamedTuple):
         if self.power is None:
             return f"{x:,.{max(self.decimals, 0)}f}".replace("-", "−")
         digits = max(self.decimals + self.power, 0)
-        return f"{x / 10.0**self.power:.{digits}f}e{self.power}".replace("-", "−")
+        return f"{x / 10.0**self.power:.{digits}f}".replace("-", "−") + f"e{self.power}"
 
 
 def places_of(std_err: float, size: float) -> Places:
