@@ -67,11 +67,11 @@ _HEAD = (
 )
 _SETTINGS = (
     (
-        "The setting min_support is the number k in these rules. In every column, either no row or "
-        "at least k rows differ from the most frequent value. Each cell of categories has no rows "
-        "or at least k rows. The k - 1 rows that contribute most to a sum contribute at most half "
-        "of the sum. If some jobs use rows that other jobs do not use, there are at least k such "
-        "rows.",
+        "The setting min_support is the number k in the next rules. In every column, either no row "
+        "or at least k rows differ from the most frequent value. A level of one column and a level "
+        "of another column are together in no row or in at least k rows. The k - 1 rows that "
+        "contribute most to a sum contribute at most half of the sum. If some jobs use rows that "
+        "other jobs do not use, there are at least k such rows.",
         "min_support = 5",
     ),
     (
