@@ -157,6 +157,7 @@ def test_a_broken_site_says_so_before_it_is_asked(home, harm, monkeypatch):
     for _ in range(2):
         watched = _serving.show_troubles(site, watched._replace(time=0.0))
     assert said == [f"{kind.upper()}: {trouble.words()}"]
+    assert said[0].count("What to do: ") == 1
 
 
 def test_a_new_path_of_the_data_tells_what_the_rules_forget(home):
