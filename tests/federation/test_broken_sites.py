@@ -157,6 +157,7 @@ def test_a_broken_site_says_so_before_it_is_asked(home, harm, monkeypatch):
     for _ in range(2):
         watched = _serving.show_troubles(site, watched._replace(time=0.0))
     assert said == [f"{kind.upper()}: {trouble.words()}"]
+    assert said[0].count("What to do: ") == 1
 
 
 def test_a_new_path_of_the_data_tells_what_the_rules_forget(home):
@@ -169,7 +170,7 @@ def test_a_new_path_of_the_data_tells_what_the_rules_forget(home):
     path.write_text(path.read_text().replace("data.csv", "new.csv"))
     (told,) = (each for each in status_of(site)["warnings"] if "budgets" in each["what"])
     assert told["what"].startswith(f"site.toml names the data file {site / 'new.csv'}, but ")
-    assert f"remember 1 job of {site / 'data.csv'}. With the new path all budgets" in told["what"]
+    assert f"remember 1 job of {site / 'data.csv'}. With the new path, all budgets" in told["what"]
     assert "move it to the old path" in told["todo"]
     Memory(site, site / "new.csv").begin("b" * 32)
     assert any("budgets" in trouble.what for trouble in troubles(site)), "for a month"
@@ -293,7 +294,7 @@ def test_a_mistake_in_a_policy_for_a_few_seconds_ends_no_study(home, monkeypatch
     log = (site / "site.log").read_text()
     assert "the policy of this site has a mistake: " in log
     assert SENTINEL in log, "the reason stays at the site"
-    assert "the policy of this site is right again: " in log
+    assert "the policy of this site has no mistake any more: " in log
     events = [event for _, event in home.of_study("first").read_events()]
     (told,) = [e for e in events if e["event"] == "waiting" and told_of.READING in e["reason"]]
     assert SENTINEL not in told["reason"]

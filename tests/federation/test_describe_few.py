@@ -260,7 +260,7 @@ def test_exact_quantiles_have_to_be_named():
     with pytest.raises(
         Refused,
         match=(
-            r"answers of the kind 'values', because it does not name them "
+            r"answers of the kind 'values', because it does not name this kind "
             r"\(kinds in policy\.toml\)"
         ),
     ):

@@ -161,4 +161,6 @@ def test_a_damaged_file_of_an_earlier_list_is_none(home, capsys, damage):
     path.write_text(damage)
     code, said = verified(home, capsys)
     assert code == 1
-    assert "this folder has no earlier roster that is the same" in said
+    assert (
+        "this folder does not have the roster of the proof, not even as an earlier roster" in said
+    )

@@ -499,7 +499,8 @@ SETTLEMENTS = {
     "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
     "of another round": (
         told(stamp=[1, 2]),
-        "site-4: it confirmed another round, or did not send its certificate",
+        "site-4: it did not confirm the round that the coordinator asked about, or sent no "
+        "certificate",
     ),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
@@ -509,7 +510,8 @@ SETTLEMENTS = {
                 {k: v for k, v in arrays.items() if k.startswith("conserved")},
             )
         ),
-        "site-4: it confirmed another round, or did not send its certificate",
+        "site-4: it did not confirm the round that the coordinator asked about, or sent no "
+        "certificate",
     ),
 }
 
@@ -548,7 +550,7 @@ def test_a_greeting_that_is_not_one(change, home):
     tamper = lambda site, kind, data: change(data) if (site, kind) == ("site-4", "hello") else data
     train(home, LocalNetwork(places(home), tamper=tamper), 3)
     assert set(reasons(home).splitlines()) == {
-        "a node connected, but the coordinator cannot read its first answer"
+        "a SuperNode connected, but the coordinator cannot read its first answer"
     }
     assert sums(home)[-1].members == OTHERS
 

@@ -98,7 +98,7 @@ def test_the_person_reads_which_combination_few_rows_have():
     assert said, story
     held, read = np.ones(len(columns), bool), said[1].replace(" and ", ", ").split(", ")
     for part in read:
-        if part.startswith("the outcome = "):
+        if part.startswith("outcome = "):
             x, value = own.data.Y[:, 0], float(part.rpartition(" ")[2])
         else:
             x, value = columns[:, "abcde".index(part[-1])], float(" = " in part)

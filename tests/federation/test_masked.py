@@ -510,7 +510,7 @@ def test_after_the_end_a_job_sends_what_it_sent_and_nothing_else(home, finished,
     ended = Envelope("ended", {"study": "federation", "why": "done", "sites": {}}, {})
     assert unpack_message(answer(pack_message(ended), place)).kind == "ended"
     assert not list((tmp_path / "copy").glob("jobs/*/mask.*"))
-    assert "the answer is not in this site's file of the job; start a new job" in reason(
+    assert "the last answer is not in this site's file of the job; start a new job" in reason(
         answer(request, place)
     )
     assert answer(earlier[1], place) == earlier[2]
@@ -633,7 +633,7 @@ def test_a_job_that_was_begun_twice_is_answered_once(tmp_path):
     words = {f"of {site}": each.arrays["words"] for site, each in first.items()}
     again = ask({"question": np.frombuffer(follow.question, np.uint8), **words})
     for each in again.values():
-        assert "a job that was answered before" in read_refusal(each).reason
+        assert "a job that the site answered before" in read_refusal(each).reason
 
 
 def test_no_site_can_refuse_in_words_that_verify_refuses(tmp_path):
@@ -956,7 +956,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
     for site in SITES:
         roster = sign_up.sign(home.site(site), home.server / "roster.json")
-    with pytest.raises(Refused, match="the roster in the proof is not the roster in"):
+    with pytest.raises(Refused, match="this folder does not have the roster of the proof"):
         check_roster(found, roster)
 
 

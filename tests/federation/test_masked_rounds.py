@@ -192,7 +192,7 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     path, other = home.server / "roster.json", roster(("a", "b", "c")).to_json()
     own = path.read_bytes()
     path.write_bytes(other)
-    lie("the roster in the ledger is not the roster in this folder")
+    lie("this folder does not have the roster of the ledger")
     path.write_bytes(own)
     assert verify(home).earlier is None
     keep_earlier(home.server)
@@ -331,7 +331,7 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
         (
             "cohort",
             job["cohort"][:3],
-            "the settings must be for sums over the 3 sites of the job",
+            "the settings of the training are not for sums over the 3 sites of the job",
         ),
         ("roster", "00", "the job is for another roster"),
     ):

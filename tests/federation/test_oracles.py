@@ -200,7 +200,7 @@ OTHER = {
     ),
     "C(code)": (
         plan("y ~ C(code)"),
-        "levels of the column 'code', because its codebook does not list them",
+        "levels of the column 'code', because the codebook of this site does not list them",
     ),
     "classes": (
         DECLARED["classes"],
@@ -234,10 +234,7 @@ def test_a_plan_chooses_no_range_and_no_missing_values(name, entry, sites):
     asked = plan(f"y ~ {name}", codebook=book(**{name: entry, "y": {}}))
     for say in (Site.columns, Site.job):
         assert say(there, asked) == say(not_there, asked)
-    assert (
-        "but only a codebook of this site may set this, and there is none. A person"
-        in there.columns(asked)
-    )
+    assert "and this site has no codebook. A person" in there.columns(asked)
     loose = Site(there.folder / "loose", True, policy={"constants": "any", "answers": "each"})
     assert WAITS in loose.job(asked)
     shown = {

@@ -95,7 +95,7 @@ REFUSED = [  # rule, change, what is told
     (
         "columns",
         {"columns": ()},
-        "data without names of columns, because it lists columns (columns in policy.toml)",
+        "data without names of columns, because it lists allowed columns (columns in policy.toml)",
     ),
     (  # of a training, too, whose columns no formula names
         "identifiers",

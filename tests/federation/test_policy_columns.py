@@ -70,7 +70,7 @@ def test_a_policy_is_a_decision_and_nothing_that_is_broken(home):
     held = {"sites": [{"site": "east", "state": "x"}], "studies": [study], "open": 0}
     told = next_step(home, held)
     assert study["broken"] == {}
-    assert "Nothing is broken there: the people at east decide which columns may be used" in told
+    assert "Nothing is broken at east: the people there decide which columns may be used" in told
     assert "to mend" not in told
     assert "approve SITE_DIR" not in told, "an approval changes no policy"
 

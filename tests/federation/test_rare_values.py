@@ -226,10 +226,10 @@ def test_the_person_who_decides_reads_what_is_rare_and_what_helps(tmp_path):
         "several jobs on 'age', such a coordinator can find out that one patient has a rare value.",
         "You can approve without a cap if you trust the coordinator and all sites of this job.",
         "A cap that protects these rows: cap = [60, 85] and step = 5 under [columns.age] in "
-        "codebook.toml. All sites must use the same cap and step: if feddcd proposes others at "
-        "another site, take the narrowest cap and the widest step. The cost: of 400 values, the "
-        "cap changes 32 to 60 or 85. Of 32 different values, 6 are left. The column keeps 95 % of "
-        "its variation.",
+        "codebook.toml. All sites must use the same cap and step: if feddcd proposes another cap "
+        "or step at another site, take the narrowest cap and the widest step. The cost: the cap "
+        "changes 32 of 400 values, to 60 or 85. Of 32 different values, 6 are left. The column "
+        "keeps 95 % of its variation.",
         "The page 'The rules of a site' explains this note (rule 21).",
     ]
     assert "crp" not in rare_notes(own)
@@ -371,7 +371,7 @@ def test_a_plan_brings_no_cap_to_a_site_without_a_codebook(tmp_path):
     own = place(tmp_path / "north", approve="none")
     entry = {"columns": {"age": {"type": "integer", "cap": [60, 61]}, "dead": {"type": "integer"}}}
     reason = said(own, "dead ~ age", codebook=entry)
-    told = "the codebook of the plan sets cap for the column 'age', but only a codebook of this"
+    told = "the codebook of the plan sets cap for the column 'age', but only the codebook of a site"
     assert told in reason
     write_book(own.folder, age={"cap": [60, 62]})
     reason = said(own, "dead ~ age", codebook=entry)

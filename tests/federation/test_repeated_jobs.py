@@ -268,8 +268,8 @@ def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
         (id,) = waiting(home.site(site))
         words = "\n".join(words_of(home.site(site), id))
         assert (
-            "NOTE: an earlier job used the same rows with another list of sites. Only one of the "
-            "two jobs has these sites: ['west'].\n"
+            "NOTE: an earlier job used the same rows with another list of sites: west is in only "
+            "one of the two jobs.\n"
             "    With the sums of both jobs, the coordinator and everyone at the sites of both "
             "jobs can calculate the sums of west alone.\n"
             "    Deny this job, unless west agreed to reveal this."
@@ -289,7 +289,7 @@ def test_a_site_that_joins_after_a_job_without_it_is_named_to_the_others(tmp_pat
     for site in OTHERS:
         (id,) = waiting(home.site(site))
         words = "\n".join(words_of(home.site(site), id))
-        assert "Only one of the two jobs has these sites: ['west']" in words
+        assert "west is in only one of the two jobs" in words
         assert "can calculate the sums of west alone" in words
         assert "Deny this job, unless west agreed to reveal this" in words
     (id,) = waiting(home.site("west"))
@@ -309,7 +309,7 @@ def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
         run(home)
     (id,) = waiting(home.site("east"))
     words = "\n".join(words_of(home.site("east"), id))
-    assert "This site sent at most its number of rows for the earlier job." in words
+    assert "For the earlier job, this site sent its number of rows, or nothing." in words
     assert "can calculate" not in words
 
 
@@ -367,7 +367,7 @@ def test_a_denial_has_a_risk_also_when_the_rows_of_this_site_changed(tmp_path):
         run(again(home, RegressionPlan("age ~ y", "gaussian")))
     (id,) = waiting(place.folder)
     words = " ".join("\n".join(words_of(place.folder, id)).split())
-    assert "without this site with the same of their rows as before, they" in words
+    assert "without this site, and use the same rows as in the earlier job, they" in words
     assert "the sums of this site alone, over its rows in the earlier job" in words
 
 

@@ -218,7 +218,7 @@ def test_an_older_list_does_not_come_back_without_a_person(folder, lists):
         assert WAITS in given(folder, late)
         assert load_roster(folder / "north").digest == new.digest
     asked = [words_of(folder / "north", id) for id in waiting(folder / "north")]
-    (told,) = [lines for lines in asked if lines[-2].startswith("CAREFUL: this is an OLD list")]
+    (told,) = [lines for lines in asked if lines[-3].startswith("CAREFUL: this is an OLD list")]
     assert "  south: has other keys than before" in told
     for id in waiting(folder / "north"):
         deny(folder / "north", id)
@@ -249,7 +249,13 @@ def test_a_new_list_of_the_sites_of_before_is_not_old(folder, lists):
     for number, held in enumerate((keys, more, keys, more)):
         lines = agreed(folder, full(held, START + number * HOUR))
         back = "  west: new" in lines and number == 3
-        assert any(line.startswith("CAREFUL: west left the list before") for line in lines) == back
+        assert (
+            any(
+                line.startswith("CAREFUL: this list has older keys of west, which")
+                for line in lines
+            )
+            == back
+        )
         assert "OLD list" not in "".join(lines)
         at = "  made by the coordinator on 2025-10-09"
         assert any(line.startswith(at) for line in lines), lines
@@ -261,7 +267,7 @@ def test_a_new_list_of_the_sites_of_before_is_not_old(folder, lists):
 
 def test_a_new_time_does_not_hide_that_stolen_keys_come_back(folder, lists):
     keys = {"north": load_keys(folder / "north"), "east": fixed_keys(1), "south": fixed_keys(2)}
-    told = "CAREFUL: {} left the list before, or had other keys in between"
+    told = "CAREFUL: this list has older keys of {}, which were not in the last list"
     for number, south in enumerate((2, 3, 2)):
         lines = agreed(folder, full(keys | {"south": fixed_keys(south)}, START + number * HOUR))
         careful = [line for line in lines if line.startswith("CAREFUL")]
@@ -677,7 +683,7 @@ def test_a_person_reads_who_asks_and_what_for(asked):
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "north"), id[:8]])
     assert f"{id[:8]} (this job of study first): waits for your decision" in done.output
     done = CliRunner().invoke(app, ["federation", "outgoing", str(asked / "north"), id[:8]])
-    assert f"WAITS    this job waits for a person at this site ({id[:8]})" in done.output
+    assert f"WAITS    this job waits for a person at this site, as request {id[:8]}" in done.output
     assert "SIGNED" not in done.output, "lines of this job alone"
 
 
@@ -987,7 +993,7 @@ def test_what_waited_before_a_site_left_does_not_wait_after_it_enrolled_again(
     gone = "ended for this site, because this site left the federation"
     how = f"{gone}; you do not have to decide anything"
     assert held["ended"][-1]["how"] == how
-    words = "ENROLLED this site enrolled again at the coordinator fed.example.org:9093, and closed"
+    words = "ENROLLED this site enrolled again at the coordinator fed.example.org:9093, and removed"
     words = "RETIRED" if hears else words
     assert words in held["last"][-1]
     with pytest.raises(Waits):

@@ -139,7 +139,7 @@ def test_a_job_that_was_answered_waits_for_a_person_under_a_new_name(tmp_path):
     once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))
     begun(tmp_path, "d", 2, job())
     new = JobFile(tmp_path, "a" * 32)
-    with pytest.raises(Waits, match="decide about a job that was answered before"):
+    with pytest.raises(Waits, match="decide about a job that the site answered before"):
         once(CAREFUL, job(), new)
     (id,) = waiting(tmp_path)
     assert len(id) == 32  # 128 bits: nobody finds two jobs with one id
@@ -154,7 +154,7 @@ def test_a_job_that_was_answered_waits_for_a_person_under_a_new_name(tmp_path):
 
 def test_a_job_that_differs_in_its_accuracy_alone_is_the_same_job(tmp_path):
     begun(tmp_path, "b", 2, job(tol=1e-8, max_exchanges=20))
-    with pytest.raises(Waits, match="decide about a job that was answered before"):
+    with pytest.raises(Waits, match="decide about a job that the site answered before"):
         once(CAREFUL, job(tol=1e-9), JobFile(tmp_path, "a" * 32))
     once(CAREFUL, job(covariance="HC1"), JobFile(tmp_path, "a" * 32))
 
@@ -195,7 +195,7 @@ def test_a_damaged_file_of_an_old_job_is_a_doubt_for_a_person(tmp_path):
     (lost.path / "job").unlink()
     new = JobFile(tmp_path, "a" * 32)
     for _ in range(2):
-        with pytest.raises(Waits, match="a job that was perhaps answered before"):
+        with pytest.raises(Waits, match="a job that the site perhaps answered before"):
             once(CAREFUL, job(), new)
     (id,) = waiting(tmp_path)
     told = "\n".join(words_of(tmp_path, id))
@@ -213,5 +213,5 @@ def test_an_old_job_whose_answers_were_removed_is_still_known(tmp_path):
     for number in range(2):
         old.note(number)
         (old.path / f"{number:04}").unlink()
-    with pytest.raises(Waits, match="a job that was answered before"):
+    with pytest.raises(Waits, match="a job that the site answered before"):
         once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))

@@ -124,11 +124,11 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
         last = verify(study).output.splitlines()[-1]
         assert last.startswith(f"feddcd did not check {other}, another study of this federation.")
         assert last.endswith(f"feddcd federation verify {files.shown(home.path)} {other}")
-    none = f"no job of this folder begins with 'other/{id}'. The jobs are: "
+    none = f"in this folder, no id of a job begins with 'other/{id}'. The jobs are: "
     assert str(verify(f"other/{id}").exception).startswith(none)
     for study in ("again", "federation.toml"):  # its name is enough
         assert verify(study).output == verify(f"{study}/{id}").output
-    none = "no job of this folder begins with 'other', and no study has this name. The jobs are: "
+    none = "in this folder, no id of a job begins with 'other', and no study has this name. "
     assert str(verify("other").exception).startswith(none)
 
 
@@ -163,7 +163,7 @@ FORESEEN = {
     ),
     "a small cell": (
         [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],
-        "rule 'cells': fewer than 5 rows have the outcome = 1 and ward = b",
+        "rule 'cells': fewer than 5 rows have outcome = 1 and ward = b",
     ),
     "enough": (ROWS, ""),
 }

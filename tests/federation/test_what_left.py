@@ -156,9 +156,11 @@ def test_the_budget_has_its_limit(tmp_path):
         most_rows = lambda self: 180
 
     line = budget_lines(Policy(), Held())[-1]  # pyright: ignore
-    assert line.startswith("numbers that all jobs released: 44 of 540 (180 rows times 3 columns). ")
+    assert line.startswith(
+        "numbers that all jobs released: 44 of at most 540 (180 rows times 3 columns). "
+    )
     line = budget_lines(Policy(max_numbers_per_value=float("inf")), Held())[-1]  # pyright: ignore
-    assert line.endswith("44 (this site has no limit for them)")
+    assert line.endswith("44 (no limit)")
 
 
 @pytest.mark.parametrize(("last", "part"), [({}, True), ({"refused": "no"}, False)])

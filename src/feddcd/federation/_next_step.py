@@ -157,7 +157,7 @@ def _forbidden(sites: Sequence[str], reasons: Sequence[str]) -> str:
     columns = all("(columns in " in why or "(identifiers in " in why for why in reasons)
     what = "which columns may be used" if columns else "what their policy allows"
     return (
-        f"Nothing is broken there: the people at {sentence_list(sites)} decide {what}. Change the "
+        f"Nothing is broken at {sentence_list(sites)}: the people there decide {what}. Change the "
         "job, or ask these people to change policy.toml"
     )
 
@@ -184,7 +184,7 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
         told.append(_forbidden(ruled, [study["forbidden"][site] for site in ruled]))
     if denied := [site for site in study["refused"] if site not in {*broken, *ruled}]:
         told.append(
-            f"ask the people at {sentence_list(denied)} why they refused "
+            f"{'Ask' if told else 'ask'} the people at {sentence_list(denied)} why they refused "
             f"{f'job {job} of study {name}' if job else name}. If a person there denied the job, a "
             f"person there can still approve it: feddcd federation approve SITE_DIR {job or 'ID'}"
         )

@@ -28,9 +28,9 @@ RESTARTED = "has probably restarted"  # as one says that was let in before
 UNCONFIRMED = "the person at the coordinator has not confirmed this site yet"
 KNOWN_BEFORE = (
     "the coordinator let this site in before, but does not let it in now. Perhaps the coordinator "
-    "still holds the earlier connection of this site, or has just started. Each of these lasts up "
-    "to a minute, and this site tries again. If it lasts longer, ask the person at the coordinator "
-    "whether this site is still a member"
+    "still holds the earlier connection of this site, or has just started. This can last up to a "
+    "minute, and this site tries again by itself. If it lasts longer, ask the person at the "
+    "coordinator whether this site is still a member"
 )
 LAST = 5  # lines of the log, or of events, that are shown
 
@@ -70,7 +70,7 @@ def site_status(folder: Path) -> dict[str, Any]:
 def looks_words(folder: Path) -> str:
     """That a question waits for the data file; nothing where none does."""
     told = "the coordinator asked a question, but the data file of this site is missing or empty"
-    more = f"For {LOOK_S:g} s, this site keeps looking. After that, this site refuses the question"
+    more = f"This site looks for the file for {LOOK_S:g} s, then it refuses the question"
     return f"{told}. {more}" if looks(folder) else ""
 
 

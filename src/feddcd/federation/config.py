@@ -126,13 +126,14 @@ def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and row.apart:
         raise SpecError(
             f"with answers = 'sum', {spec.algorithm} needs every site in every round. Remove the "
-            "setting tau. With tau, a sum could have the numbers of one new site alone"
+            "setting tau: with it, a sum could show the numbers of one site, if only this site is "
+            "new in a round"
         )
     if not row.in_sums:
         raise SpecError(
             f"{spec.algorithm} is not possible with answers = 'sum', because the sites cannot "
             "repeat the steps of this method exactly. You can make a regression table in mode "
-            "sum instead. It has the same result"
+            "sum instead: it has the same result"
         )
 
 

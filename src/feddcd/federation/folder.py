@@ -109,7 +109,9 @@ class FederationFolder:
             return [] if data is None else [str(name) for name in json.loads(data)["sites"]]
         except (ValueError, LookupError, TypeError):
             raise FolderError(
-                "the file with the names of expelled sites cannot be read", file=BARRED
+                "the file with the names of expelled sites cannot be read; put it back "
+                "from a backup",
+                file=BARRED,
             ) from None
 
     def bar(self, sites: Iterable[str]) -> None:

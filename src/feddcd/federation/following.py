@@ -53,8 +53,8 @@ class FollowedJob:
                 )
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
                 raise Refused(
-                    "the agreement of the sites is for other sites than this job, or has missing "
-                    "parts"
+                    "the agreement of the sites is for other sites than this job, or parts of it "
+                    "are missing"
                 )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
                 raise Refused(
@@ -98,7 +98,7 @@ class FollowedJob:
                 raise Refused("the question has parts that no question of feddcd has")
             like = self.analysis.stand_in(self.plan, self.agreement)
             if set(given) != set(arrays(self._replay.expected)):
-                raise Refused("the question has missing parts or unknown parts")
+                raise Refused("parts of the question are missing or unknown")
             asked = self.analysis.question(given, like)
         except (FeddcdError, LookupError, TypeError, ValueError) as error:
             raise Refused(f"the question cannot be read: {error}") from None

@@ -20,7 +20,7 @@ from .enrolment.site import ENROLLED
 from .folder import load_limits, load_place
 from .machine.keys import load_private
 from .roster import KEYS, ROSTER, load_keys, load_roster
-from .site.log import LOG, check_log
+from .site.log import LOG, TODO, check_log
 from .site.memory import Memory
 from .site.policy import FILE as POLICY
 from .site.policy import load_policy
@@ -54,7 +54,7 @@ class Trouble(NamedTuple):
 
     def words(self) -> str:
         end = "" if self.what.endswith("?") else "."
-        return f"{self.what}{end} What to do: {self.todo}"
+        return f"{self.what}{end}{TODO}{self.todo}"
 
 
 def troubles(folder: Path) -> list[Trouble]:
@@ -64,7 +64,8 @@ def troubles(folder: Path) -> list[Trouble]:
         try:
             check(folder)
         except (FeddcdError, OSError) as error:
-            found.append(Trouble(_told(error), todo))
+            what, said, own = _told(error).rpartition(TODO)
+            found.append(Trouble(what.removesuffix(".") if said else own, own if said else todo))
     return sorted(found, key=lambda trouble: not trouble.stops)
 
 
@@ -121,7 +122,7 @@ CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to 
     (_codebook, f"correct {CODEBOOK} of this site"),
     (_node, AGAIN),
     (_sums, AGAIN),
-    (check_log, "put both files back from a backup. If there is none, move both files away"),
+    (check_log, f"make sure that feddcd can read {LOG}, or put it back from a backup"),
 )
 
 
@@ -162,7 +163,7 @@ def moved(folder: Path) -> Iterator[Trouble]:
             jobs = sentence_list([f"{plural(n, 'job')} of {path}" for path, n in before.items()])
             told = (
                 f"{SETTINGS} names the data file {memory.key}, but the rules of this site remember "
-                f"{jobs}. With the new path all budgets begin again, and this site does not "
+                f"{jobs}. With the new path, all budgets begin again, and this site does not "
                 "compare new jobs with these earlier jobs"
             )
             yield Trouble(printable(told), SAME_PATH, stops=False)

@@ -220,9 +220,9 @@ def studies_of_job(folder: FederationFolder, name: str) -> list[dict[str, Any]]:
     found = [s for s in found if wanted in ("", s["study"])]
     if len({s["job"] for s in found}) != 1:
         known = ", ".join(f"{s['study']}/{s['job']}" for s in made if s["job"]) or "none"
-        none = f"no job of this folder begins with {name!r}"
+        none = f"in this folder, no id of a job begins with {name!r}"
         none = none if wanted else f"{none}, and no study has this name"
-        several = f"several jobs of this folder begin with {name!r}; give more letters of the id"
+        several = f"several ids of jobs begin with {name!r}; give more letters of the id"
         raise SpecError(f"{several if found else none}. The jobs are: {known}")
     return found
 

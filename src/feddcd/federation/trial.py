@@ -97,7 +97,7 @@ def next_in_trial(trial: Mapping[str, Any]) -> str:
         return f"read what waits, for example: {read}. To approve: {'; '.join(waits)}{then}"
     if trial["state"] == "done":
         return (
-            "read the result. To run the study again, or with --job another job: "
-            f"{trial['command']}"
+            f"read the result. To run the study again: {trial['command']}. To run another job, "
+            "add: --job FILE"
         )
     return f"try the federation on this machine: {trial['command']}"

@@ -273,6 +273,6 @@ def check_roster(found: Verified, roster: Roster) -> None:
     if found.proof.roster.digest != roster.digest:
         told = f"The six words of the proof's roster are: {found.proof.roster.words()}"
         raise Refused(
-            "the roster in the proof is not the roster in this folder, and this folder has no "
-            f"earlier roster that is the same. {told}"
+            "this folder does not have the roster of the proof, not even as an earlier roster. "
+            f"{told}"
         )

@@ -30,9 +30,9 @@ EACH = (
 )
 BEGUN = "a site refused after the first answers, so the other sites cannot finish this job"
 GO_ON = (
-    "With go_on_without = true in the plan, the other sites begin a new job without that site. "
-    "From the sums of both jobs, the coordinator and everyone at the other sites can calculate "
-    "the sums of that site alone."
+    "With go_on_without = true in the plan, the other sites begin a new job without a site that "
+    "refuses. From the sums of both jobs, the coordinator and everyone at the other sites can then "
+    "calculate the sums of this site alone."
 )
 
 SKEWED = (

@@ -109,7 +109,8 @@ class MaskedTraining:
             if len(here) == self.terms.clients:
                 if len(here) < FEWEST:
                     raise DataError(
-                        f"sums need at least {FEWEST} sites, and only {len(here)} can take part"
+                        f"sums need at least {FEWEST} sites, and only "
+                        f"{plural(len(here), 'site')} can take part"
                     )
                 return here
             time.sleep(PAUSE_S)

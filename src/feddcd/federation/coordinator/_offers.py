@@ -46,7 +46,7 @@ def odd_words(offers: Mapping[str, ColumnsOffer]) -> dict[str, str]:
     usual = {word for word, _ in times.most_common(2)}
     return {
         site: (
-            f"{site}: the outcome of this site does not have the same words as the other sites. "
+            f"{site}: the outcome of this site has other words than at most sites. "
             f"Most sites have the words {listed(usual)}"
         )
         for site, o in offers.items()

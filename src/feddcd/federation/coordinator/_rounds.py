@@ -183,7 +183,10 @@ def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
     """An older settlement would be a sum over other rounds: the audit would blame the ledger."""
     (client, _, stamp, conserved), proof = closing
     if stamp != asked or proof is None:
-        raise Refused(f"{client}: it confirmed another round, or did not send its certificate")
+        raise Refused(
+            f"{client}: it did not confirm the round that the coordinator asked about, or sent no "
+            "certificate"
+        )
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
         raise Refused(f"{client}: its confirmation of a round {bad}")
     return proof

@@ -89,7 +89,8 @@ class AnalysisRun:
                 self._refuse(site, reason)
             if len(cohort.sites) < self.config.fewest:
                 told = f"a table needs {self.config.fewest} sites with columns that fit together"
-                raise too_few(f"{told}, but only {len(cohort.sites)} can take part", self.refused)
+                told = f"{told}, but the number of sites that can take part is"
+                raise too_few(f"{told} {len(cohort.sites)}", self.refused)
             try:
                 if self._mode(cohort.sites) == "sum":
                     return self._summed(cohort)

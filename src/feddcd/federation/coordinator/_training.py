@@ -8,6 +8,7 @@ from typing import Any
 import jax
 
 from ..._errors import DataError, Refused, SpecError, Stalled
+from ..._text import plural
 from ...data.agreement import admit, agree
 from ...durable.ledger import Ledger
 from ...durable.protocol import Joined
@@ -48,7 +49,7 @@ def agree_on_terms(folder: FederationFolder, nodes: Nodes, ledger: Ledger) -> Te
     if accepted < config.fewest:
         raise DataError(
             f"a training needs {config.fewest} sites with data that fit together, but only "
-            f"{accepted} of the sites can take part: {'; '.join(refused.values())}"
+            f"{plural(accepted, 'site')} can take part: {'; '.join(refused.values())}"
         )
     terms = Terms.make(config.name, config.spec, agreed, accepted, config.answers or "each")
     try:  # whether the settings make an algorithm, before they are written down for ever

@@ -126,9 +126,8 @@ def _check_pact(
     own = load_roster(folder.server) if (folder.server / ROSTER).exists() else pact.roster
     if own.digest != pact.roster.digest:
         raise Refused(
-            "the roster in the ledger is not the roster in this folder, and this folder has no "
-            "earlier roster that is the same. In the ledger, the "
-            f"roster words are: {pact.roster.words()}"
+            "this folder does not have the roster of the ledger, not even as an earlier roster. "
+            f"The six words of the ledger's roster are: {pact.roster.words()}"
         )
     return pact
 

@@ -140,14 +140,16 @@ class Nodes:
             envelope = wire.unpack_message(data, GREETING)
             if envelope.kind == "refusal":
                 said = wire.read_refusal(envelope)
-                raise Refused(reason_of(self._name(key) or said.client or "a node", said.reason))
+                raise Refused(
+                    reason_of(self._name(key) or said.client or "a SuperNode", said.reason)
+                )
             welcome = wire.read_welcome(envelope)
             check_welcome(welcome.offer)
             self._check(welcome.offer.client, node, key)
         except Refused as reason:
             self._refuse(node, reason_of(self._name(key), str(reason)))
         except (CodecError, KeyError, TypeError, ValueError, ArithmeticError):
-            who = self._name(key) or "a node"
+            who = self._name(key) or "a SuperNode"
             self._refuse(node, f"{who} connected, but the coordinator cannot read its first answer")
         else:
             self._refused.pop(node, None)

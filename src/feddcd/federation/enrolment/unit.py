@@ -49,7 +49,7 @@ WantedBy=default.target
 """
 _DOCKER_HEAD = """\
 # With this file, the site {site} runs in Docker. The container opens no port.
-# The folder and the data stay outside of the image. Give these commands:
+# The folder of the site and its data stay outside of the image. Give these commands:
 """
 _DOCKER = """\
 #   docker build -t feddcd-{site} -f {folder}/Dockerfile {folder}
@@ -62,8 +62,8 @@ ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 CMD {start}
 """
 _FOLDER_NOTE = """\
-# The container can read the folder of the data, so keep no other files there. If it had only the
-# data file, it would keep the old rows after: mv new.csv {data}
+# The container can read the whole folder of the data file, so keep no other files in it.
+# A container that had only the data file would still read the old rows after: mv new.csv {data}
 """
 _FILE_NOTE = """\
 # After you replace the data file with mv, restart the container: it keeps the old rows until then.

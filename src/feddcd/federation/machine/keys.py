@@ -98,9 +98,7 @@ def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
     except (ValueError, UnsupportedAlgorithm) as error:
         raise SpecError(f"{path} is not a private key, or has a password: {error}") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
-        raise SpecError(
-            f"{path} is not a key of the right kind; make one with: ssh-keygen -t ecdsa"
-        )
+        raise SpecError(f"{path} is not a key of the kind that feddcd makes for a site (ECDSA)")
     return key
 
 

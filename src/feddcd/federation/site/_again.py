@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..._files import shown
+from ..._text import plural
 from ...analysis.protocol import SiteRows
 from ...analysis.registry import AskedJob, changes, joint, steep
 from ...sums.job import Job
@@ -17,8 +18,8 @@ from ._words import notes
 from .approval import ID_LENGTH, NOBODY, Asker, require
 from .policy import Policy, Ruled
 
-AGAIN = "a job that was answered before"
-DOUBT = "a job that was perhaps answered before"
+AGAIN = "a job that the site answered before"
+DOUBT = "a job that the site perhaps answered before"
 
 
 def check_steep(policy: Policy, rows: SiteRows, question: Any) -> None:
@@ -34,7 +35,8 @@ def check_changes(policy: Policy, rows: SiteRows, question: Any) -> None:
         wrong = np.flatnonzero(dominated(parts, k, max(FEW, policy.max_share), FEW))
         if wrong.size:
             which = entry_of(what, rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"compared with an earlier answer, {k - 1} rows alone give nearly all of {which}"
+            few = f"{plural(k - 1, 'row')} alone give{'s' * (k == 2)}"
+            told = f"compared with an earlier answer, {few} nearly all of {which}"
             raise Ruled("changes", f"{told}. {REMEDY}")
 
 
@@ -101,8 +103,9 @@ def _doubt(job: Job, file: JobFile, doubtful: list[str]) -> list[str]:
         *(f"  {shown(file.path.with_name(id) / 'job')}" for id in doubtful),
         "feddcd does not know whether this site answered this job before:",
         *_told(job),
-        "  If you put the files back from a backup, feddcd does not ask you again.",
-        "  If you approve without these files, be sure that none of the older jobs was this job.",
+        "  If you put the files back from a backup, feddcd can find out.",
+        "  Approve without these files only if you are sure that this site has not answered this "
+        "job.",
         "  A coordinator that owns one of the sites and runs a job twice could ask other "
         "questions about the same rows.",
     ]

@@ -24,7 +24,7 @@ def check_by_site(policy: Policy, plan: Any) -> None:
     if alone and policy.answers != "each" and policy.min_support > 1:
         raise not_allowed(
             "standard errors by site, because they reveal numbers of single sites "
-            "(answers = 'sum' in policy.toml). Name a column of clusters in the plan"
+            "(answers = 'sum' in policy.toml). Name a column of clusters in the plan instead"
         )
 
 
@@ -42,8 +42,8 @@ def check_clusters(
         if 0 < (few := _apart(own, other)) < least:
             told = (
                 f"the clusters of this job differ in only {plural(few, 'row')} from the clusters "
-                "of another job, or from a job without clusters. They must be the same, or differ "
-                f"in at least {least} rows"
+                "of an earlier job, or from a job without clusters. The clusters of two jobs must "
+                f"be the same, or differ in at least {plural(least, 'row')}"
             )
             raise Ruled("clusters", told)
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 
+from ..._text import plural
+
 HALF = 0.5
 FEW = 0.9  # of a combination, in fewer than k rows: it speaks of them
 MOST_PAIRS = 4000  # of columns that have much in common: each takes a fit
@@ -218,8 +220,8 @@ def singled_out(
     n, p = Q.shape
     most = most if mode == "sum" else min(most, HALF)
     if (mode != "sum" and 4 * p > n) or (most <= HALF and 2 * p >= n):
-        told = f"this job and earlier jobs together have {p} columns"
-        return f"{told}. This is too many for {n} rows", ""
+        told = f"this job and earlier jobs together have {plural(p, 'column')}, which is too many"
+        return f"{told} for {plural(n, 'row')}", ""
     if most >= 1:
         return "", ""
     leverage = np.sum(Q**2, 1)
@@ -234,8 +236,9 @@ def singled_out(
         return told + far, column
     if (share := held_by_few(Q, k)) > max(FEW, most):
         told = (
-            f"the columns of all jobs have a combination in which only {k - 1} rows give "
-            f"{share:.2f} of the sum of squares. At most {max(FEW, most):g} of it is allowed"
+            f"in a weighted sum of the columns of all jobs, {plural(k - 1, 'row')} alone have a "
+            f"share of {share:.2f} of the sum of squares. The share of so few rows may be at most "
+            f"{max(FEW, most):g}"
         )
         return told, ""
     return "", ""

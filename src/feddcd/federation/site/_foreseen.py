@@ -27,7 +27,7 @@ MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first questio
 MOST_QUESTIONS = 12
 LATER = (
     "The questions of the real job depend on the sums of all sites, which this site does not know "
-    "now. So the rules can refuse a question after you approve, for example if few rows give most "
+    "yet. So the rules can refuse a question after you approve, for example if few rows give most "
     "of a sum (rule 'dominance'). Then the job ends, and the log of this site says why"
 )
 PASSED = (

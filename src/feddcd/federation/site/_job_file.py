@@ -251,9 +251,9 @@ class JobFile:
 
     def _lost(self) -> Refused:
         return Refused(
-            "this site lost its file of this job, or has an old copy of the file. The "
-            "site cannot continue the job, because a site must not use a mask twice. Start "
-            "a new job"
+            "this site lost its file of this job, or has an old copy of the file. So this site "
+            "does not know which random numbers (masks) it has already used, and cannot continue "
+            "the job. Start a new job"
         )
 
     def _damaged(self, name: str) -> NoReturn:

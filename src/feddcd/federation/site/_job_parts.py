@@ -25,7 +25,7 @@ def check_size(*parts: Any) -> None:
     """Of what is kept of every job, also of those that nobody approves."""
     if (size := sum(len(json.dumps(part)) for part in parts)) > MOST_LETTERS:
         raise Refused(
-            f"the plan has {size:,} letters, and this site reads at most {MOST_LETTERS:,}"
+            f"the plan has {size:,} letters, and this site reads at most {MOST_LETTERS:,} letters"
         )
 
 
@@ -38,7 +38,7 @@ def id_of(envelope: Envelope) -> str:
 
 def check_only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
     if set(envelope.meta) != names or (arrays is not None and set(envelope.arrays) != arrays):
-        raise Refused("the message has missing parts or unknown parts")
+        raise Refused("parts of the message are missing or unknown")
 
 
 def nonces_of(given: Mapping[str, Any]) -> dict[str, SignedNonce]:

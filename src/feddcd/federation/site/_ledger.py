@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from ..._text import plural
 from .memory import Memory
-from .policy import Policy, Ruled
+from .policy import Policy, Ruled, not_allowed
 
-UNLIMITED = "(this site has no limit for them)"
+UNLIMITED = "(no limit)"
 RULE = "max_numbers_per_value"
 
 
@@ -36,9 +36,17 @@ def check_room(
         raise Ruled(RULE, f"{told} ({RULE} = {policy.max_numbers_per_value} in policy.toml)")
 
 
+def check_release(policy: Policy, parameters: int, memory: Memory) -> None:
+    most, before = policy.max_parameters, memory.released()
+    if most and before + parameters > most:
+        told = plural(parameters, "more parameter")
+        told = f"{told}: earlier jobs have released {plural(before, 'parameter')}"
+        raise not_allowed(told, f"max_parameters = {most}")
+
+
 def budget_lines(policy: Policy, memory: Memory) -> list[str]:
     """For a person: what was used of it."""
-    of = lambda used, most: f"{used} of {most}" if most else f"{used} {UNLIMITED}"
+    of = lambda used, most: f"{used} of at most {most}" if most else f"{used} {UNLIMITED}"
     return [
         f"jobs in the last 30 days: {of(memory.lately(), policy.max_jobs_per_month)}",
         f"parameters that all jobs released: {of(memory.released(), policy.max_parameters)}",
@@ -55,5 +63,5 @@ def _numbers(policy: Policy, memory: Memory) -> str:
     of = f"{plural(rows, 'row')} times {plural(columns, 'column')}"
     if policy.max_numbers_per_value != 1:
         of = f"{of} times {policy.max_numbers_per_value:g}"
-    told = "Bounds, measures of fit and counts by prediction or residual do not count (rule 15)"
-    return f"{memory.told()} of {most:.0f} ({of}). {told}" if rows else f"{memory.told()}"
+    told = "Not counted: bounds, measures of fit, and counts by prediction or residual (rule 15)"
+    return f"{memory.told()} of at most {most:.0f} ({of}). {told}" if rows else f"{memory.told()}"

@@ -79,7 +79,7 @@ def _member(place: Any) -> MaskingSite:
     except FolderError as error:
         raise Refused("this site cannot use its keys or its roster (the list of sites)") from error
     if roster.own(keys).name != place.client:
-        raise Refused("in the list of sites here, the keys of this site have another name")
+        raise Refused("the list of sites at this site has the keys of this site under another name")
     return MaskingSite(place.client, keys, roster)
 
 
@@ -244,8 +244,7 @@ def _follow(
         own = file.sent(number - 1)
         if own is None or own.identity != identity or last[me.name] != own.answer:
             raise Refused(
-                "the last answer of this site, as the message has it, is not the answer that this "
-                "site sent"
+                "the message has another last answer of this site than the one that this site sent"
             )
         proven = ProvenExchange(own.question, own.layout, last)
         sums = check_exchange(me.roster, job, identity, number - 1, proven)
@@ -260,7 +259,7 @@ def _follow(
     except Refused:
         raise
     except (FeddcdError, ArithmeticError) as error:
-        raise Refused(f"the sums do not lead to a next question: {error}") from None
+        raise Refused(f"the next question cannot be computed from the sums: {error}") from None
     return follow
 
 
@@ -269,7 +268,7 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
     the job as any refusal by the rules does."""
     mine = file.own(number)
     if mine is None:
-        raise Refused("the answer is not in this site's file of the job; start a new job")
+        raise Refused("the last answer is not in this site's file of the job; start a new job")
     if why := impossible(sums, mine, layout):
         file.end()
         raise Ruled(

@@ -193,8 +193,8 @@ def _read_terms(job: Job, place: SitePlace) -> Terms:
     check_method(terms, place.client)
     if terms.answers != "sum" or terms.clients != len(job.cohort):
         raise Refused(
-            f"{place.client}: the settings must be for sums over the {len(job.cohort)} sites of "
-            "the job"
+            f"{place.client}: the settings of the training are not for sums over the "
+            f"{plural(len(job.cohort), 'site')} of the job"
         )
     return terms
 
@@ -215,10 +215,10 @@ def _check_members(job: Job, terms: Terms, client: str, rows: int) -> dict[str, 
     said = job.agreement.get("rows")
     sound = isinstance(said, dict) and all(type(n) is int and n > 0 for n in said.values())
     if not isinstance(said, dict) or not sound or set(said) != set(job.cohort):
-        raise Refused(f"{client}: the job does not have the number of rows of each site")
+        raise Refused(f"{client}: the job does not say how many rows each site has")
     if said[client] != rows:
         raise Refused(
-            f"{client}: the job has another number of rows for this site than its data file"
+            f"{client}: in the job, the number of rows of this site is not that of its data file"
         )
     if type(job.agreement.get("rounds")) is not int or job.agreement.get("tau") != terms.tau:
         raise Refused(

@@ -5,7 +5,7 @@ from types import ModuleType
 from ..._errors import MissingExtra
 
 TABLES = {
-    "newton": "moments: a gradient and a Hessian of the rows, at every point of the job",
+    "newton": "moments: a gradient and a Hessian of the rows, in each exchange of the job",
     "describe": "counts, means and parts: sums, and counts of rows by level, group or range",
 }
 REVEALS = {

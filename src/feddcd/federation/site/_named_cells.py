@@ -33,7 +33,9 @@ def _cell_told(name: str, x: np.ndarray, rows: np.ndarray, levels: Levels) -> st
     values = np.unique(x)
     if len(values) > 2:
         rest = np.unique(x[~rows])
-        return f"{_shown(name)} other than {rest[0]:g}" if rest.size else f"{name} other than 0"
+        return (
+            f"{_bare(name)} other than {rest[0]:g}" if rest.size else f"{_bare(name)} other than 0"
+        )
     return _value_told(name, x, float(x[rows][0]), levels)
 
 
@@ -41,10 +43,15 @@ def _shown(name: str) -> str:
     return "the outcome" if name == "(outcome)" else name
 
 
+def _bare(name: str) -> str:
+    """As before an equals sign."""
+    return "outcome" if name == "(outcome)" else name
+
+
 def _value_told(name: str, x: np.ndarray, value: float, levels: Levels) -> str:
     of = LEVEL.match(name)
     if of is None or set(np.unique(x)) - {0.0, 1.0}:
-        return f"{_shown(name)} = {value:g}"
+        return f"{_bare(name)} = {value:g}"
     column, level = of["column"], of["level"]
     if value == 1:
         return f"{column} = {level}"

@@ -28,7 +28,8 @@ def offer_of(book: Codebook, plan: Any, analysis: Analysis, entering: Sequence[s
     for name, levels in told.items():
         if not set(levels) <= set(known.get(name, ())):
             raise not_allowed(
-                f"levels of the column {name[:50]!r}, because its codebook does not list them"
+                f"levels of the column {name[:50]!r}, because the codebook of this site does not "
+                "list them"
             )
     return made._replace(classes={}, levels={})  # no rows are behind these names
 

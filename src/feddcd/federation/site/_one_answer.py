@@ -43,7 +43,8 @@ def _columns(policy: "Policy", outgoing: Outgoing) -> str:
     if policy.columns is None:
         return ""
     if not outgoing.columns:
-        return "data without names of columns, because it lists columns (columns in policy.toml)"
+        told = "data without names of columns, because it lists allowed columns"
+        return f"{told} (columns in policy.toml)"
     other = [name for name in outgoing.columns if name not in policy.columns]
     return f"{_column(outgoing, *other)} (columns in policy.toml)" if other else ""
 
@@ -62,7 +63,8 @@ def _column(outgoing: Outgoing, *names: str) -> str:
 
 def _kinds(policy: "Policy", outgoing: Outgoing) -> str:
     if policy.kinds is None and outgoing.kind == "values" and policy.min_support > 1:
-        return "answers of the kind 'values', because it does not name them (kinds in policy.toml)"
+        told = "answers of the kind 'values', because it does not name this kind"
+        return f"{told} (kinds in policy.toml)"
     if policy.kinds is None or outgoing.kind in policy.kinds:
         return ""
     return (

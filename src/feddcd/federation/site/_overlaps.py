@@ -49,8 +49,8 @@ def check_told(
         if not described and not known.get("described"):
             continue
         for one, other in _differ(told, _earlier(id, known, memory), k, hidden):
-            what = f"a set of rows of this job ({_named(one)}) and a set of rows of the earlier"
-            what = f"{what} job {id[:8]} ({_named(other)}) would differ by fewer than {k} rows"
+            what = f"two sets of rows would differ by fewer than {k} rows: in this job,"
+            what = f"{what} {_named(one)}; in the earlier job {id[:8]}, {_named(other)}"
             raise Ruled(RULE, what)
     memory.keep_told(facts.job, told)
     return {"described": described}
@@ -59,7 +59,7 @@ def check_told(
 def _named(sets: str) -> str:
     """By kind, as `counted` has them."""
     kind, name = sets.split(" ", 1)
-    words = {"level": "rows by level of", "number": "rows with a value of"}
+    words = {"level": "the rows with a level of", "number": "the rows with a value of"}
     return f"{words.get(kind, kind)} {name}" if name else "all rows, or the rows of a group"
 
 

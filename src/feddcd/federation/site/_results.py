@@ -34,14 +34,14 @@ def keep_result(envelope: Envelope, place: Any) -> Envelope:
     there = place.folder / FOLDER
     if not (there / study).exists() and len(list(there.glob("*"))) >= MOST_STUDIES:
         raise Refused(
-            f"{place.client}: this site has results of too many studies; remove old "
-            "results from the site's folder results"
+            f"{place.client}: this site already has the results of {MOST_STUDIES} studies; remove "
+            "old results from the folder results of this site"
         )
     held = sum(path.stat().st_size for path in there.glob("*/*") if path.parent.name != study)
     if held + sum(map(len, plain.values())) > MOST_BYTES:
         raise Refused(
-            f"{place.client}: the results of studies need too much space; remove old "
-            "results from the site's folder results"
+            f"{place.client}: the results of all studies need more than {MOST_BYTES >> 20} MiB; "
+            "remove old results from the folder results of this site"
         )
     with owner_only():
         (there / study).mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,8 @@ from ...formula import read_formula, written_numbers
 from .memory import Memory
 from .policy import Policy, not_allowed
 
+OWN_BOOK = "the codebook of this site"
+NONE_LISTS = "this site has no codebook that lists"
 CHOSEN = ("range", "missing", "cap", "step")  # settings that judge or change rows by their values
 
 
@@ -131,7 +133,7 @@ def _check_sent(sent: Codebook) -> None:
     for name, entry in sent.columns.items():
         for what in (each for each in CHOSEN if getattr(entry, each) is not None):
             told = f"the codebook of the plan sets {what} for the column {name[:50]!r}, but only"
-            told = f"{told} a codebook of this site may set this, and there is none"
+            told = f"{told} the codebook of a site may set {what}, and this site has no codebook"
             remedy = "A person at this site can put codebook.toml into the site's folder"
             raise Refused(f"{told}. {remedy}")
 
@@ -141,10 +143,10 @@ def _check_constants(own: Codebook | None, formula: str) -> None:
     for value, column, text in written_numbers(read_formula(formula)):
         entry = own.columns.get(column) if own is not None and column is not None else None
         if entry is None or value not in entry.cuts:
-            lists = "its codebook does not list" if own is not None else "no codebook here lists"
+            lists = f"{OWN_BOOK} does not list" if own is not None else NONE_LISTS
             why = f"{lists} the number {value:g} under cuts"
             if math.isnan(value) and own is not None:
-                why = "its codebook has cuts only for comparisons of one column with one number"
+                why = f"{OWN_BOOK} has cuts only for comparisons of one column with one number"
             elif math.isnan(value):
-                why = "no codebook here lists cuts"
+                why = f"{NONE_LISTS} cuts"
             raise not_allowed(f"{text[:80]!r}, because {why}", "constants = 'codebook'")

@@ -29,8 +29,8 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
     if (rows := smallest_atom([memory.rows_of(each) for each in sorted(sets)])) < least:
         some = f"{plural(rows, 'row')} {'is' if rows == 1 else 'are'}"
         told = (
-            f"only {some} in some jobs and not in others. A group of such rows must have at least "
-            f"{least} rows"
+            f"only {some} in some jobs and not in others. There must be at least {least} such "
+            "rows, or none"
         )
         remedy = "Write all columns of the study under complete in the plan of every job"
         raise Ruled("sets", f"{told}. {remedy}: then all jobs have the same rows")
@@ -68,12 +68,13 @@ def told_by_both(policy: Policy, facts: Any, id: str, memory: Memory) -> list[st
 
 def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
     gone, new = sorted({*before} - {*now}), sorted({*now} - {*before})
+    apart = sorted([*gone, *new])
     told = (
-        "an earlier job used the same rows with another list of sites. Only one of the two jobs "
-        f"has these sites: {sorted([*gone, *new])}"
+        "an earlier job used the same rows with another list of sites: "
+        f"{sentence_list(apart)} {'is' if len(apart) == 1 else 'are'} in only one of the two jobs"
     )
     if not answered:
-        return f"{told}. This site sent at most its number of rows for the earlier job."
+        return f"{told}. For the earlier job, this site sent its number of rows, or nothing."
     alone = "alone" if len(gone + new) == 1 else "together, without the other sites"
     what = f"the sums of {sentence_list(gone or new)} {alone}"
     if gone and new:
@@ -142,8 +143,10 @@ def _risk(id: str, same: bool, refused: bool) -> list[str]:
     """`same`: the rows are those of an earlier job. But what counts are the rows of the others, of
     which nothing is known here; so there is a risk without it, too."""
     where = "on the same rows" if same else "on this data file"
-    others = "" if same else " with the same of their rows as before"
-    ruled = "    This site refuses this job even if you approve, with the same effect as a denial."
+    others = "" if same else ", and use the same rows as in the earlier job"
+    ruled = (
+        "    This site refuses this job even if you approve. This has the same effect as a denial."
+    )
     return [
         f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others},",
         "    they and the coordinator can calculate the sums of this site alone"
@@ -160,4 +163,7 @@ def _other_file(facts: Any, memory: Memory) -> list[str]:
     if not before or any(job.get("file") == facts.file and job["questions"] for job in others):
         return []
     told = f"the data file changed after the last job: {facts.story}"
-    return [f"{told}. A person with both results may learn about the rows that changed"]
+    return [
+        f"{told}. A person with the results of both jobs may learn something about the rows that "
+        "changed"
+    ]

@@ -18,10 +18,11 @@ from .log import LOG, append
 OLDER = [
     "CAREFUL: this is an OLD list, and this site already has a newer list.",
     "The old list may have sites that left, and keys that other people have seen.",
+    "Do not approve it. Call the people at the coordinator and at another site.",
 ]
 BACK = (
-    "CAREFUL: {0} left the list before, or had other keys in between. Now these older keys of {0} "
-    "come back. Ask the people at {0} whether other people may have seen these keys."
+    "CAREFUL: this list has older keys of {0}, which were not in the last list that this site "
+    "signed. Ask the people at {0} whether other people may have seen these keys."
 )
 AHEAD = (
     "CAREFUL: this date is in the future. Approve this list only if the clock of this machine is "
@@ -45,7 +46,7 @@ def sign_roster(envelope: Envelope, place: Any, study: str = "") -> Envelope:
         raise Refused(f"{place.client}: this site cannot use its keys for sums") from error
     if roster.own(keys).name != place.client:
         raise Refused(
-            f"{place.client}: in this list of sites, the keys of this site have another name"
+            f"{place.client}: this list of sites has the keys of this site under another name"
         )
     if before is None or before.digest != roster.digest:
         earlier = _earlier(place)

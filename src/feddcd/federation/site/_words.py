@@ -84,11 +84,11 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
     if getattr(plan, "analysis", "") == "describe":
         return []
     if cell is None:
-        return ["  smallest cell of categories: the job has none"]
+        return ["  smallest cell of categories: the job has no such cell"]
     return [
         f"  smallest cell of categories: {plural(cell, 'row')}",
-        "    (a cell is one value of a column with two values, or a pair of such values of two "
-        "columns; a combination of three or more columns can have fewer rows)",
+        "    (a cell: the rows with one value of a column that has two values, or with one value "
+        "of each of two such columns; cells of three or more columns can have fewer rows)",
     ]
 
 

@@ -216,7 +216,7 @@ def decision_of(folder: Path, id: str) -> tuple[str, str, list[str]]:
     paths = sorted((folder / WAITING).glob("*.json"))
     named = [path for path in paths if path.stem.startswith(id) and len(id) >= FEWEST_LETTERS]
     if len(named) != 1:
-        known = listed([path.stem[:SHORT] for path in paths]) or "nothing"
+        known = listed([path.stem[:SHORT] for path in paths]) or "none"
         raise SpecError(
             f"{'more than one' if named else 'no'} id begins with {id!r}; the ids here are: {known}"
         )

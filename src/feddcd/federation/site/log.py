@@ -21,6 +21,7 @@ from ..._errors import LogError
 from ..._files import Disk, Locked, lock_file, lock_within, private, save
 
 LOG = "outgoing.jsonl"
+TODO = " What to do: "
 WAIT_S = 10.0  # for another answer of this site that is being logged
 
 
@@ -134,9 +135,9 @@ def _read_head(disk: Disk, path: Path) -> Head:
 def _damage(path: Path, head: Head, what: str) -> LogError:
     after = f" after line {head.lines}" if head.lines else ""
     return LogError(
-        f"{path} was changed or damaged{after}: {what}. This site sends nothing until you put "
-        f"this file and {_head_file(path).name} back from a backup, or move both files away. "
-        "If you move them away, a new log begins"
+        f"{path} was changed or damaged{after}: {what}. This site sends nothing now.{TODO}put "
+        f"{path.name} and {_head_file(path).name} back from a backup. If there is no backup, move "
+        "both files away: then a new log begins"
     )
 
 

@@ -19,7 +19,7 @@ SENT = {  # by kind of answer: what the numbers are
     "bins": "counts of rows by prediction",
     "model": "coefficients of a model that was fitted to the rows of this site",
 }
-ROWS = "the number of rows, how many rows are left out, and which columns have different values"
+ROWS = "the number of rows, how many rows are left out, and which columns have more than one value"
 BINS = "; also counts of rows by prediction and by residual, and other numbers"
 DIGESTS = (
     "The log has digests of these numbers, and not the numbers. With approve = 'answer' in "
@@ -74,8 +74,8 @@ def _told(entry: Mapping[str, Any]) -> str:
     if "enrolled" in entry:
         closed = plural(len(entry.get("closed", ())), "question")
         return (
-            f"ENROLLED this site enrolled again at the coordinator {entry['enrolled']}, and closed "
-            f"{closed} that waited"
+            f"ENROLLED this site enrolled again at the coordinator {entry['enrolled']}, and "
+            f"removed {closed} that waited for a decision"
         )
     if "paused" in entry:
         ends = "RESUMED  the pause has ended, and this site answers again"
@@ -86,14 +86,14 @@ def _told(entry: Mapping[str, Any]) -> str:
         return f"RECEIVED the result of study {entry['result']}"
     if "withdrawal" in entry:
         return (
-            f"WITHDRAWAL  {entry['withdrawal']}; feddcd closed {plural(entry['closed'], 'set')} of "
-            "rows of earlier jobs"
+            f"WITHDRAWAL  {entry['withdrawal']}; feddcd does not compare new jobs with "
+            f"{plural(entry['closed'], 'set')} of rows of earlier jobs any more"
         )
     return f"SIGNED   {_signed(entry)}" if "job" in entry else f"LEFT     {_left(entry)}"
 
 
 _DECISIONS = {
-    "waits": "{what} waits for a person at this site ({id})",
+    "waits": "{what} waits for a person at this site, as request {id}",
     "approved": "a person at this site approved the request {id}",
     "denied": "a person at this site denied the request {id}",
     "dropped": "{what} ({id}) was removed without a decision, because too many questions waited",

@@ -28,7 +28,7 @@ def check_there(place: Any, note: Callable[[str, str], None]) -> None:
     path, what = place.folder / FILE, "the data file of this site"
     if _is_there(place.data):
         return _mended(path, f"{what} is there again", str(place.data), note)
-    told = f"this site looks for it again for {LOOK_S:g} s before it refuses the question"
+    told = f"this site looks for the file for {LOOK_S:g} s, then it refuses the question"
     if _waits(path, f"{what} is missing or empty", f"{place.data}; {told}", note):
         raise Waits(LOOKS)
 
@@ -40,11 +40,11 @@ def check_policy(place: Any, note: Callable[[str, str], None]) -> None:
     try:
         load_policy(place.folder / POLICY)
     except PolicyError as error:
-        told = f"this site reads it again for {LOOK_S:g} s before it refuses the question"
+        told = f"this site reads the policy again for {LOOK_S:g} s, then it refuses the question"
         if _waits(path, f"{what} has a mistake", f"{error}; {told}", note):
             raise Waits(READS) from None
         return
-    _mended(path, f"{what} is right again", str(place.folder / POLICY), note)
+    _mended(path, f"{what} has no mistake any more", str(place.folder / POLICY), note)
 
 
 def _waits(path: Path, what: str, story: str, note: Callable[[str, str], None]) -> bool:

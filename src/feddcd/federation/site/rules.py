@@ -24,7 +24,7 @@ from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._clusters import check_by_site, check_clusters
 from ._ledger import budget_lines as budget_lines
-from ._ledger import check_room
+from ._ledger import check_release, check_room
 from ._named_cells import is_of_levels, small_cells_told
 from ._overlaps import check_told
 from ._roles import check_named, check_roles
@@ -67,13 +67,13 @@ def check_plan(
     check_running(memory.site)
     entering = analysis.columns(plan, names)
     if policy.methods is not None and analysis.method not in policy.methods:
-        told = f"the method {analysis.method[:50]!r}"
-        raise not_allowed(told, f"methods = {list(policy.methods)}")
+        named = f"methods = {list(policy.methods)}"
+        raise not_allowed(f"the method {analysis.method[:50]!r}", named)
     check_named(policy, plan, analysis, names)
     if facts.mode == "each" and policy.answers != "each":
         raise not_allowed(OWN_ANSWERS, "answers = 'sum'")
     if len(facts.sites) < policy.min_sites:
-        told = f"a sum over only {len(facts.sites)} sites"
+        told = f"a sum over only {plural(len(facts.sites), 'site')}"
         raise not_allowed(told, f"min_sites = {policy.min_sites}")
     check_roles(policy, plan, entering, memory)
     check_by_site(policy, plan)
@@ -91,7 +91,8 @@ def check_offer(
     check_roles(policy, plan, entering, memory)
     most = policy.max_jobs_per_month
     if most and id not in memory.offers() and memory.offered() >= most:
-        raise not_allowed(f"more than {most} plans in a month", f"max_jobs_per_month = {most}")
+        told = f"questions about the columns of more than {plural(most, 'plan')} in a month"
+        raise not_allowed(told, f"max_jobs_per_month = {most}")
     memory.begin_offer(id)
 
 
@@ -100,7 +101,8 @@ def _check_budget(policy: Policy, facts: JobFacts, memory: Memory) -> None:
         return
     most = policy.max_jobs_per_month
     if most and memory.lately() >= most:
-        raise not_allowed(f"more than {most} jobs in a month", f"max_jobs_per_month = {most}")
+        told = f"more than {plural(most, 'job')} in a month"
+        raise not_allowed(told, f"max_jobs_per_month = {most}")
 
 
 def check_job(
@@ -118,7 +120,7 @@ def check_job(
     parameters = parameters_of(columns)
     if known["set"] is None or not known.get("passed"):
         _check_parameters(policy, parameters, rows.n, facts.mode)
-        _check_release(policy, parameters, memory)
+        check_release(policy, parameters, memory)
         check_room(policy, rows.n, rows.columns, numbers_expected(rows, k), memory)
         earlier = earlier_columns(facts, id, memory) if k > 1 else {}
         check_columns(columns, earlier, rows.n, policy, facts.mode, rows.plan, rows.levels)
@@ -163,9 +165,8 @@ def check_columns(
     """The finished columns of a job, and what they reveal together with those of earlier jobs."""
     k = policy.min_support
     if n < k:
-        raise Ruled(
-            "min_support", f"the job has {n} rows at this site, but it needs at least {k} rows"
-        )
+        told = f"the job has {plural(n, 'row')} at this site, but it needs at least {k} rows"
+        raise Ruled("min_support", told)
     if k < 2:
         return
     for name, column in columns.items():
@@ -173,7 +174,7 @@ def check_columns(
             told = f"in the column {name}, fewer than {k} rows differ from the most frequent value"
             raise Ruled("support", f"{told}. {numbers.advice(plan, name, column)}")
         if numbers.lonely(column, k, policy.max_share):
-            told = f"in the column {name}, fewer than {k} rows are far from all other rows"
+            told = f"in the column {name}, a few rows (fewer than {k}) are far from all other rows"
             told = f"{told} (max_share = {policy.max_share})"
             raise Ruled("dominance", f"{told}. {numbers.advice(plan, name, column)}{numbers.SHARE}")
     few = small_cells_told(columns, earlier, k, levels)
@@ -218,13 +219,6 @@ def _check_parameters(policy: Policy, parameters: int, n: int, mode: str) -> Non
         raise Ruled(MOST_PER_ROW, told)
 
 
-def _check_release(policy: Policy, parameters: int, memory: Memory) -> None:
-    most, before = policy.max_parameters, memory.released()
-    if most and before + parameters > most:
-        told = f"{parameters} more parameters: earlier jobs have released {before} parameters"
-        raise not_allowed(told, f"max_parameters = {most}")
-
-
 def first_counts(rows: SiteRows, analysis: Analysis) -> dict[str, np.ndarray]:
     """What a site adds to the first exchange of sums: its rows, and 1 by column that varies."""
     columns = analysis.columns_of(rows)
@@ -241,7 +235,7 @@ def check_counts(
     most, n = policy.max_parameters_per_row, float(np.ravel(sums["n"])[0])
     parameters = parameters_of(columns)
     if not math.isinf(most) and n < math.ceil(parameters / Fraction(repr(most))):
-        told = f"{parameters} parameters from a sum over {n:.0f} rows"
+        told = f"{plural(parameters, 'parameter')} from a sum over {plural(int(n), 'row')}"
         raise not_allowed(told, f"max_parameters_per_row = {most}")
     for name, sites in zip(names, np.ravel(sums["support"]), strict=True):
         if 0 < sites < policy.min_sites:
@@ -273,7 +267,7 @@ def check_answer(
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
             which = numbers.entry_of(what, rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{k - 1} rows alone give too large a part of {which}"
+            told = f"{plural(k - 1, 'row')} alone give{'s' * (k == 2)} too large a part of {which}"
             column = next((name for name in rows.columns if what.endswith(f" of {name}")), "")
             told = f"{told} (max_share = {policy.max_share})"
             other = numbers.OF_LEVELS if is_of_levels(rows, which) else numbers.REMEDY

@@ -14,8 +14,8 @@ SAID = (
 CAREFUL = (
     "has the careful rules, as at real sites. So `simulate` waits for at least two approvals at "
     "each site: first for the names and levels of the columns, then for the job. If all columns "
-    "are numbers, only the job needs an approval. A site can also refuse a job. A job without "
-    "this site is a new job, which the other sites have to approve again"
+    "are numbers, only the job needs an approval. If a site refuses a job, the job without this "
+    "site is a new job, which the other sites have to approve again"
 )
 WIDTH = 100
 
@@ -55,8 +55,8 @@ def _block(text: str, *settings: str) -> str:
 
 _LOOSE = (
     "LOOSE, for a trial on data that nobody has to protect. The end of this file has loose "
-    "settings. Remove the loose settings before this site has real data. Without a setting, the "
-    "careful rule is used."
+    "settings. Remove the loose settings before this site has real data. For each setting that "
+    "this file does not have, the careful rule holds."
 )
 _HEAD = (
     "This file says what may leave this site. This site checks the rules before anything leaves, "
@@ -67,11 +67,11 @@ _HEAD = (
 )
 _SETTINGS = (
     (
-        "The setting min_support is the number k in these rules. In every column, either no row or "
-        "at least k rows differ from the most frequent value. Each cell of categories has no rows "
-        "or at least k rows. The k - 1 rows that contribute most to a sum contribute at most half "
-        "of the sum. If some jobs use rows that other jobs do not use, there are at least k such "
-        "rows.",
+        "The setting min_support is the number k in the next rules. In every column, either no row "
+        "or at least k rows differ from the most frequent value. A level of one column and a level "
+        "of another column are together in no row or in at least k rows. The k - 1 rows that "
+        "contribute most to a sum contribute at most half of the sum. If some jobs use rows that "
+        "other jobs do not use, there are at least k such rows.",
         "min_support = 5",
     ),
     (
@@ -97,9 +97,10 @@ _SETTINGS = (
         'constants = "codebook"',
     ),
     (
-        "A small cell is a joint cell of categories with fewer than min_support rows. Small "
-        'hospitals often have small cells. If small_cells is "refuse", the site refuses a job with '
-        'small cells. If small_cells is "sum", small cells may be in a sum over sites: this sum '
+        "A small cell is a set of fewer than min_support rows that have the same levels in two "
+        "columns, for example all women who died. Small hospitals often have small cells. "
+        'If small_cells is "refuse", the site refuses a job with small cells. If small_cells is '
+        '"sum", small cells may be in a sum over sites: this sum '
         "shows only the cells of all sites together.",
         'small_cells = "refuse"',
     ),
@@ -123,8 +124,9 @@ _SETTINGS = (
         "The leverage of a row, from 0 to 1, says how much this row alone can change the fit. In "
         "the columns of all jobs together, the leverage of each row must be below max_leverage. "
         "The number of columns must also be less than half of the number of rows. For sums over "
-        "sites, a max_leverage above 0.5 switches off this limit on columns, so that small "
-        "hospitals can take part. If max_leverage is 1, the site also does not check leverages.",
+        "sites, a max_leverage above 0.5 switches off this limit on the number of columns, so that "
+        "small hospitals can take part. If max_leverage is 1, the site also does not check "
+        "leverages.",
         "max_leverage = 0.5",
     ),
     (
@@ -160,16 +162,15 @@ _SETTINGS = (
         'columns = ["age", "sex", "outcome"]',
     ),
     (
-        "No answer may use the columns under identifiers, for example because they identify a "
-        "person. To forbid a single column, write its name here, with the same letters as in the "
-        "data file; for example",
+        "No answer may use the columns that this setting names, for example columns that identify "
+        "a person. Write each name with the same letters as in the data file; for example",
         'identifiers = ["mrn"]',
     ),
 )
 _KINDS = (
     "Only the kinds of answers that this setting names may leave. Without the setting kinds, all "
-    'kinds of answers may leave, except "values". This kind may then leave only if min_support is '
-    "0 or 1. What each kind contains:",
+    'kinds of answers may leave, but "values" only if min_support is 0 or 1. What each kind '
+    "contains:",
     'kinds = ["columns", "gradient"]',
 )
 _METHODS = (
@@ -178,10 +179,11 @@ _METHODS = (
     'methods = ["newton"]',
 )
 _LARGER = (
-    "The setting min_rows is the least number of rows in an answer, min_per_class that of each "
-    "class, and min_per_level that of each level of a category. Each of them is min_support if it "
-    "is not set. If all rows had the same class, others would know the class of every row: then "
-    "the site does not send numbers of its own; for example",
+    "The setting min_rows is the least number of rows in an answer, min_per_class the least number "
+    "of rows in each class, and min_per_level the least number of rows in each level of a "
+    "category. If all rows have the same class, others would know the class of every row from the "
+    "numbers of this site: then this site sends numbers only for sums over sites. If one of "
+    "the three settings is not set, its value is that of min_support; for example",
     "min_rows = 50",
     "min_per_class = 10",
     "min_per_level = 10",
