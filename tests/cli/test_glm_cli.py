@@ -437,7 +437,7 @@ def test_one_line_for_each_exchange_on_a_terminal(capsys, monkeypatch):
 def test_what_is_not_proven_is_written_and_said(capsys):
     feddcd(*GLM, *F, "--max-exchanges", "2", "--tol", "1e-6", "--out", "out", code=1)
     out, err = capsys.readouterr()
-    assert "NOT proven to tol=1e-06" in out
+    assert "NOT proven: the requested error (tol) is 1e-06 standard errors" in " ".join(out.split())
     why = "summary.txt says why"
     assert err == f"note: the coefficients are not proven to --tol 1e-06 after 2 exchanges; {why}\n"
     assert {path.name for path in Path("out").iterdir()} == WRITTEN

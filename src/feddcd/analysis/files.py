@@ -227,8 +227,8 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     left = [c for c in rest if c not in used]
     if left:
         notes.append(
-            f"these columns are left out, because they are not numbers: {listed(left)} (a formula "
-            "can use these columns)"
+            f"{'this column is' if len(left) == 1 else 'these columns are'} left out, because the "
+            f"values are not numbers: {listed(left)}. With a formula, feddcd can use such columns"
         )
     return used
 
