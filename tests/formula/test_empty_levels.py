@@ -103,13 +103,13 @@ def test_of_any_contrasts():
     ("formula", "levels", "said"),
     [
         ("y ~ C(f, ref='z')", LEVELS, (
-            r"no row of any site has these values of the column f: 'z', 'y'\. Without these "
+            r"no row of any site has the values 'z', 'y' of the column f\. Without these "
             r"levels, feddcd cannot use the column: formula: C\(f, ref='z'\): 'z' is not one of "
             r"the levels 'a', 'b', 'c'"
         )),
         ("y ~ f + one", LEVELS | {"one": ["k", "l"]},
          (
-             r"no row of any site has these values of the column one: 'l'\. Without this level, "
+             r"no row of any site has the value 'l' of the column one\. Without this level, "
              "feddcd cannot use the column: one has only the level 'k', so this column cannot be a "
              "predictor; leave"
          )),

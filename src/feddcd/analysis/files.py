@@ -227,8 +227,9 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     left = [c for c in rest if c not in used]
     if left:
         notes.append(
-            f"{'this column is' if len(left) == 1 else 'these columns are'} left out, because the "
-            f"values are not numbers: {listed(left)}. With a formula, feddcd can use such columns"
+            f"{'the column' if len(left) == 1 else 'the columns'} {listed(left)} "
+            f"{'is' if len(left) == 1 else 'are'} left out, because the values are not numbers (a "
+            "formula can use such columns)"
         )
     return used
 
