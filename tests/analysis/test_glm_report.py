@@ -171,7 +171,7 @@ SAYS = {
                  "Proven: no coefficient is further than 0.0001 standard errors from what the "
                  "pooled rows would give.", "3 rows with missing values were left out",
                  "sex = m, against f, is associated with", "times the odds of y = 1"],
-    "nothing proven": ["The fit stopped too early", "NOT proven to the requested",
+    "nothing proven": ["The fit stopped too early", "NOT proven: the requested error is",
                        "no bound at all is proven", "The sites’ own estimates are not shown.",
                        "so there is no curve"],
     "many columns": ["times the expected count",
@@ -281,19 +281,21 @@ def test_bars_of_the_calibration_grow_with_over_dispersion(tmp_path):
     plain = dataclasses.replace(fit, pearson=1.0 * fit.df_residual)
     half, usual = (_quality.calibration_table(each)["half"] for each in (wide, plain))
     np.testing.assert_allclose(half, 2 * usual)
-    assert "with the over-dispersion of the outcomes" in page(tmp_path, wide).text
+    assert "which allow for the over-dispersion of the outcomes" in page(tmp_path, wide).text
 
 
 def test_a_family_without_groups_is_not_said_to_have_classes(tmp_path):
     text = page(tmp_path, stand_in("gaussian", bins_=None, residual_bins_=None)).text
-    assert "No figure here: in this family, sites do not send groups of predictions." in text
+    assert "No figure here: for a model of this family, the sites do not send groups" in text
 
 
 def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):
     fit = stand_in("binomial")
     fit.site_table_.iloc[5, 0] = 1e6
     found = page(tmp_path, fit)
-    assert "1 estimate of single sites is outside of the scale, and not in the figure" in found.text
+    assert (
+        "1 estimate of a single site is outside of the scale, and not in the figure" in found.text
+    )
     diamonds = sum(a.get("class") == "dot pale" for _, a in found.tags)
     assert diamonds == 3 * 5 - 1
 
@@ -384,11 +386,12 @@ CROSS = (
     "columns of the interaction."
 )
 DRAWN = (
-    "If a column is in an interaction, its own line is its effect where the other columns of the "
-    "interaction are 0 or have their reference level ({})."
+    "Some columns are in an interaction (see the terms {}). The line of such a column shows its "
+    "effect in rows in which the other columns of the interaction are 0 or have their reference "
+    "level."
 )
 CODED = (
-    "No effect is listed for {}: the coefficients do not compare a level with a reference level."
+    "No effect is listed for {}: its coefficients do not compare a level with a reference level."
 )
 curves = lambda terms: [CURVE.format(how, terms) for how in ("listed", "drawn")]
 SPLINE = "bs(age, knots=c(50), Boundary.knots=c(0, 99), degree=1)"

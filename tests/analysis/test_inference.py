@@ -176,7 +176,7 @@ def test_what_a_contrast_says(text, weights, against):
         ("age - age", "names no coefficient"),
         ("__import__('os').system('x')", "cannot be read at .__import__"),
         ("age.__class__", "cannot be read at 'age.__class__'"),
-        ("age" + " + age" * 500, "at most 2000 letters"),
+        ("age" + " + age" * 500, "at most 2000 characters"),
         ("1e999 * age", "a number that is too large"),
     ],
 )

@@ -37,8 +37,8 @@ def test_a_median_of_words_is_refused_by_name(name, site):
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("day", "is not in the table, because the values are dates"),
-        ("mrn", "is not in the table, because the values identify a person"),
+        ("day", "is not in the table, because its values are dates"),
+        ("mrn", "is not in the table, because its values identify a person"),
         ("agee", "there is no column 'agee'; did you mean 'age'"),
     ],
 )

@@ -138,7 +138,10 @@ def test_notes_in_a_paper_have_no_options():
     result = feddcd.describe(d)
     assert len(result.left_out) == 4
     assert "--column" in result.summary()
-    assert "because the values are dates: 'day'." in result.to_markdown()
+    assert (
+        "The column 'day' is not in the table, because its values are dates."
+        in result.to_markdown()
+    )
     assert not OPTION.search(paper(result)), paper(result)
 
 

@@ -139,7 +139,7 @@ def test_a_site_answers_no_question_that_picks_out_a_row():
     site_meat(rows, family_of("gaussian"), ask(V / 7), "HC3", None)
     target = np.outer(X[4], X[4]) * (1 - 1e-6) / (X[4] @ X[4]) ** 2  # its leverage is 1 almost
     for other in (1.1 * V, -V, target, target + 1e-9 * np.eye(3), 0 * V, np.nan * V):
-        with pytest.raises(Refused, match="V that is not the inverse"):
+        with pytest.raises(Refused, match="'V' of the question is not the inverse"):
             site_meat(rows, family_of("gaussian"), ask(other), "HC3", None)
 
 

@@ -310,7 +310,7 @@ def test_levels_without_a_row_are_named_in_one_file_as_over_sites(family, capsys
     Path("codebook.toml").write_text(tomli_w.dumps({"columns": book}))
     line = f"{FORMULA} --family {family} --codebook codebook.toml"
     said = feddcd(line, capsys)
-    told = "no coefficient for none, never, other, because no row has one of these levels"
+    told = "no row has the levels none, never, other, so the table has no coefficients for them"
     assert told in " ".join(said.split())
     feddcd("federation init fed --job out/job.toml --data p.csv --group site", capsys)
     assert told in " ".join(feddcd("federation simulate fed --mode each", capsys).split())

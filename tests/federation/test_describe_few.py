@@ -245,7 +245,7 @@ def test_a_federation_of_careful_sites(tmp_path, monkeypatch):
     share = np.mean(kept.age <= middle)
     assert 0.5 - 6 * K / len(kept) < share < 0.5 + 6 * K / len(kept)
     summary = (home.server / "describe" / "summary.txt").read_text()
-    assert "3 sites changed some rows before counting them. So each count" in " ".join(
+    assert "3 sites changed some rows before counting them, so that each count" in " ".join(
         summary.split()
     )
     assert "left out the rows of a group with fewer than k rows" in " ".join(summary.split())
@@ -283,8 +283,8 @@ def test_counts_that_sites_may_have_changed_carry_a_sign_in_all_files(tmp_path):
     }, "a column without a missing value is exact, and so are the rows of a table without groups"
     list(made.write(tmp_path))
     note = (
-        "≈ before a count means that sites may have changed it. 1 site changed some rows before "
-        "counting them."
+        "≈ before a count means that sites may have changed it: 1 site changed some rows before "
+        "counting them, so that each count of such a site is 0 or at least k (k is"
     )
     for name in ("summary.txt", "table1.md", "report.html"):
         told = " ".join((tmp_path / name).read_text("utf-8").split())

@@ -61,8 +61,8 @@ REFUSED = {
         "is not known in a formula, at 'ifelse' (character 5) in the formula "
         "'y ~ ifelse(x > 5, 1, 0)'. Write a comparison, as in I((x > 5) * x)"
     ),
-    "bs(x, df=4)": "write bs(x, knots=c(30, 50), Boundary.knots=c(20, 80)). Without these numbers",
-    "bs(x, knots=c(1, 2))": "write bs(x, knots=c(30, 50), Boundary.knots=c(20, 80))",
+    "bs(x, df=4)": "write the knots as numbers, for example bs(x, knots=c(30, 50), Boundary",
+    "bs(x, knots=c(1, 2))": "Boundary.knots=c(20, 80)). Without these numbers, R computes",
     "ns(x, knots=c(9), Boundary.knots=c(0, 5))": "all knots must be between these numbers",
     "ns(x, knots=c(2, 1), Boundary.knots=c(0, 5))": "knots in increasing order",
     "ns(x, knots=c(z), Boundary.knots=c(0, 5))": "needs numbers as knots",
@@ -99,7 +99,7 @@ REFUSED = {
     "I(race == 'green')": "race has only the levels 'black', 'other', 'white'",
     "I(race + 1)": "race + 1: race contains words, not numbers",
     "I(x:z)": "':z' is not allowed inside I(); write * for the product",
-    "x:1": "1 is not a term; only 0 and 1 are allowed, for the intercept",
+    "x:1": "1 is part of a product; write it as a separate term, with +",
     "x - z": "z is removed with -, but the formula does not contain it",
     "x + offset(z) : sex": "offset(z) must be a term of its own, as in y ~ x + offset(z)",
     "x - offset(z)": "offset(z) can only be added with +, as in y ~ x + offset(z)",
@@ -130,7 +130,7 @@ REFUSED = {
         "this character is not known, at '{' (character 5) in the formula 'y ~ {x + 1}'. Write "
         "I(...) for arithmetic"
     ),
-    "x[0]": "a formula cannot have ( or [ at this place, at '['",
+    "x[0]": "a formula cannot have [ after the name 'x', at '['",
     "x.mean()": "x.mean() needs all rows at once",
     "x.__class__": "no column 'x.__class__'",
     "().__class__": "a name, a number or a bracket is missing, at ')'",
@@ -144,7 +144,7 @@ REFUSED = {
     ),
     "lambda: x": "no column 'lambda'",
     "open('f')": "open('f') is not known in a formula",
-    "`log`(x)": "a formula cannot have ( or [ at this place",
+    "`log`(x)": "a formula cannot have ( after the name 'log'",
     # letters
     "x − z": (
         "'−' only looks like '-', at '−' (character 7) in the formula 'y ~ x − z'. Write '-'"
@@ -182,7 +182,7 @@ REFUSED = {
     "..": "'..' is not a name",
     "c(x, z)": "is not a term; write I(...) for arithmetic",
     "'x'": "is not a term",
-    "3": "3 is not a term; only 0 and 1",
+    "3": "3 is not a term; the only numbers allowed as terms are 0 and 1",
     "1e999": "this number is too large",
     # size
     "(" * 60 + "x" + ")" * 60: "more than 50 brackets or signs are nested in each other",

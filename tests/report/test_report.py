@@ -251,14 +251,14 @@ def test_a_table_for_a_paper_has_no_column_without_values():
 def test_a_table_says_what_its_bytes_leave_out():
     runs = [run._replace(summary={"certificate_bytes_up": 2_460_000}) for run in HAND]
     for made in (report.latex_table, report.markdown_table):
-        assert "for the certificates: at most 2.46 MB in a run." in made(runs)
+        assert "not include the certificates (at most 2.46 MB in a run)." in made(runs)
         assert "certificates" not in made(HAND)
 
 
 def test_a_comparison_says_that_its_bound_is_far_away(tmp_path):
     """The gaps are 1.0 and 1.1: nearly all of it is the distance of the bound."""
     far = [entry(name, [3.0, end], bound=-0.6) for name, end in (("fedavg", 0.4), ("mine", 0.5))]
-    said = "smallest gap is 1, but the objectives differ by at most 0.1. .*much too large."
+    said = "smallest gap is 1, but the objectives of the runs differ by at most 0.1. .*too large."
     todo = "use more rounds, or add fedqn or pointsaga to the comparison."
     console = Console(width=500, file=io.StringIO())
     console.print(report.rich_table(far))
@@ -289,8 +289,8 @@ SAYS = {
                "of the best possible objective: 4 bytes in 40 uploads and 4 rounds. Next is "
                "FedNewton, which sent 500,000 times as many bytes. FedNewton needed the fewest "
                "uploads: 20 uploads, 2 MB."),
-    "another for less": ([LARGE[1], HAND[1]], "FedAvg sent the fewest bytes to come within "
-                         "1e-3 of the best possible objective: 2 bytes in 20 uploads and 2 "
+    "another for less": ([LARGE[1], HAND[1]], "FedAvg sent the fewest bytes to come provably "
+                         "within 1e-3 of the best possible objective: 2 bytes in 20 uploads and 2 "
                          "rounds."),
     "not reached": ([HAND[1], HAND[1]._replace(label="b")],
                     "No run has an objective that is proven to be within"),
@@ -344,6 +344,12 @@ def test_a_run_that_does_not_come_to_a_gap_counts_as_the_most_expensive():
     assert row["gap"] == "1e-4"
 
 
+def test_a_run_without_an_objective_names_none():
+    said = " ".join(run.run_summary(entry(objective=[np.nan], bound=np.nan)))
+    assert "round" in said
+    assert "objective is" not in said
+
+
 def test_a_score_of_ones_own_is_a_number():
     mine = entry(accuracy=np.full(80, 1.4935))._replace(summary={"accuracy_is": "score of Huber"})
     assert report.rows([mine])[0]["accuracy"] == "1.4935"
@@ -355,7 +361,7 @@ def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
     wide = HAND[1]._replace(summary={"bits": 64})
     said = " ".join(run._counted([few, wide]))
     assert "FedQN sends each number with 8 bits. FedAvg sends each number with 64 bits." in said
-    assert "These counts leave out the bytes for the certificates: at most 2 MB in a" in said
+    assert "The counts of bytes do not include the certificates (at most 2 MB in a run)." in said
     assert "All methods send each number with 64 bits." in run._counted([wide, wide])
     assert run._counted(HAND) == []
 

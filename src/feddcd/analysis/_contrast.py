@@ -100,7 +100,7 @@ def _text(contrast: Contrast) -> str:
 def parse(text: str, labels: Sequence[str]) -> Contrast:
     """Of names that are rows of the table; SpecError says where it cannot be read."""
     if len(text) > LONGEST:
-        raise SpecError(f"a contrast may have at most {LONGEST} letters, got {len(text)}")
+        raise SpecError(f"a contrast may have at most {LONGEST} characters, but has {len(text)}")
     weights: dict[str, float] = {}
     at, side, constant = _space(text, 0), 1.0, 0.0
     while True:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .._errors import Above, DataError
+from ..formula import INTERCEPT
 from ._model import Model
 from ._sums import NONE
 
@@ -92,9 +93,17 @@ def _left(G: np.ndarray) -> Iterator[_Left]:
 def _dependent(k: int, names: Sequence[str], weight: np.ndarray) -> DataError:
     heavy = np.flatnonzero(weight > 1e-4 * weight.max())
     on = ", ".join(names[int(j)] for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
+    told = (
+        f"the column {names[k]} can be computed from {on}, so the data cannot separate their "
+        "effects. Leave out one of these columns, or give <l2>"
+    )
+    if on == INTERCEPT:
+        told = (
+            f"the column {names[k]} has the same value in every row, so the data cannot separate "
+            "its effect from the intercept. Leave out this column, or give <l2>"
+        )
     return DataError(
-        f"the column {names[k]} can be computed from {on}, so the data cannot separate "
-        "their effects. Leave out one of these columns, or give <l2>",
+        told,
         column=names[k],
         settings={"l2": Above(0)},
     )

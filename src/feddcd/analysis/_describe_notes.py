@@ -53,15 +53,14 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         lack = " or ".join(map(printable, plan.complete))
         found.append(f"The table leaves out {some} without a value in {lack}.")
     if careful and result.table.numbers:
-        told = "each site joins similar values, so the numbers can be wrong by a few rows"
+        told = "each site joins similar values, so they can be wrong by a few rows"
         sign = f" ({ABOUT.strip()} marks such quantiles)" if plan.quantiles != "none" else ""
         found.append(f"For quantiles and histograms {told}{sign}.")
     if left:
         found.append(
-            f"{ABOUT}before a count means that sites may have changed it. "
-            f"{plural(left, 'site')} changed some rows before counting them. So each "
-            "count of such a site is 0 or at least k (k is min_support in the policy of "
-            "the site, usually 5)."
+            f"{ABOUT}before a count means that sites may have changed it: {plural(left, 'site')} "
+            "changed some rows before counting them, so that each count of such a site is 0 or at "
+            "least k (k is min_support in the policy of the site, usually 5)."
         )
         found.append(_changes(result))
     return found
@@ -81,6 +80,6 @@ def _changes(result: DescribeResult) -> str:
     told += ["counted a level with fewer than k rows as missing"] if table.levels else []
     told.append("counted too many values as missing, if fewer than k values are missing")
     if any(each.name not in result.plan.median for each in table.numbers):
-        told.append("counted all values of a column as missing, if few rows give most of its sum")
+        told.append("counted all values of a column as missing, if few rows give most of their sum")
     first, *rest = told
     return " ".join([f"Such a site may have {first}.", *(f"It may have {x}." for x in rest)])

@@ -21,8 +21,8 @@ def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) 
     check_level("interval", level)
     if result.classes is not None:
         raise SpecError(
-            "an outcome of several classes has predicted probabilities, but no intervals for "
-            "them: remove <interval>",
+            "for an outcome of several classes, feddcd predicts probabilities, but no intervals "
+            "for them: remove <interval>",
             settings={"interval": None},
         )
     loss, factor = family_of(result.family, result.link), reference(result).within(float(level))

@@ -61,8 +61,9 @@ def _dropped(
             raise
         gone = listed(label(level) for level in empty[error.column])
         these = "this level" if len(empty[error.column]) == 1 else "these levels"
+        which = "the value" if len(empty[error.column]) == 1 else "the values"
         told = (
-            f"no row of any site has these values of the column {error.column}: {gone}. Without "
+            f"no row of any site has {which} {gone} of the column {error.column}. Without "
             f"{these}, feddcd cannot use the column: {error}"
         )
         raise DataError(told, column=error.column) from None

@@ -63,7 +63,7 @@ def summed_model(model: Model) -> Model:
     if model.effects:
         told = (
             "<site_effects> needs the sums of every site, but in mode sum the coordinator reads "
-            "only sums over all sites"
+            "only sums over all sites. Use mode each, or leave out <site_effects>"
         )
         raise SpecError(told, settings={"site_effects": "fixed"})
     return model._replace(sites=(ALL,), summed=len(model.sites))
@@ -172,8 +172,10 @@ def check_outcome(model: Model, sums: Moments) -> None:
     if like in ("poisson", "negative_binomial") and share[0] == 0:
         raise DataError("y is 0 in every row, so no finite model fits the data")
     if like == "multinomial" and not model.loss.bare and (np.any(share == 0) or share.sum() == 1):
+        number = 1 if share.sum() == 1 else 2 + int(np.argmin(share))
         raise DataError(
-            "no row of any site has one of the classes in the list of classes; leave out this class"
+            f"no row of any site has class number {number} of the list of classes; leave out this "
+            "class"
         )
 
 

@@ -40,8 +40,8 @@ def outcome_of(name: str, words: Sequence[Any], event: Any) -> Outcome:
     chosen = [word for word in words if _same(word, event)]
     if not chosen:
         told = (
-            f"{name!r} has only the values {shown[0]!r} and {shown[1]!r}. Give one of them "
-            "in place of <event>"
+            f"<event> is not possible, because {name!r} has only the values {shown[0]!r} and "
+            f"{shown[1]!r}. Give one of these values"
         )
         raise DataError(told, column=name, settings={"event": event})
     (other,) = [word for word in words if not _same(word, event)]

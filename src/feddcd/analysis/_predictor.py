@@ -59,7 +59,9 @@ class Predictor(NamedTuple):
     def _site_columns(self, frame: pd.DataFrame, groups: Any, sites: np.ndarray) -> np.ndarray:
         groups = self.group if groups is None else groups
         if groups is None:
-            raise SpecError("the model has site effects, so give the site of each row in groups")
+            raise SpecError(
+                "the model has site effects, so the argument groups must name the site of each row"
+            )
         site = np.asarray(pick(frame, groups, "groups"))
         unseen = [v for v in pd.unique(pd.Series(site)) if v not in sites]
         if unseen:

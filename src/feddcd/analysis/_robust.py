@@ -90,7 +90,7 @@ def _leverages(X: np.ndarray, weight: np.ndarray, V: np.ndarray) -> np.ndarray:
     except np.linalg.LinAlgError:
         most = np.inf
     if not most <= 1 + SLACK:
-        raise Refused("the question has a matrix V that is not the inverse of a sum of Hessians")
+        raise Refused("the matrix 'V' of the question is not the inverse of a sum of Hessians")
     return weight * np.sum((X @ V) * X, 1)
 
 
@@ -171,7 +171,10 @@ def given(part: np.ndarray | None) -> np.ndarray:
 
 def check(model: Model, kind: str) -> None:
     if kind in LEVERAGE and (model.k > 1 or model.loss.origin):
-        told = "with several linear predictors, a row has more than one leverage: use <covariance>"
+        told = (
+            f"{kind} is not possible with family {model.family}, because a row has more than one "
+            "leverage: use <covariance>"
+        )
         raise SpecError(told, settings={"covariance": "HC1"})
 
 

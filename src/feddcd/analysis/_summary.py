@@ -214,16 +214,7 @@ def _notes(result: TableResult) -> list[str]:
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
     references += contrast_notes(result)
     dispersion = over_dispersion(result)
-    left_out = []
-    if result.left_out:  # NA in R
-        named = ", ".join(result.left_out)
-        left_out = [
-            (
-                "These columns are left out, because they are 0 in every row or follow from other "
-                f"columns: {named}."
-            )
-        ]
-    left_out += [f"{told}." for told in without_rows(result)]
+    left_out = left_out_notes(result) + [f"{told}." for told in without_rows(result)]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
         *scale,
@@ -246,11 +237,23 @@ def contrast_notes(result: TableResult) -> list[str]:
     return list(dict.fromkeys(told))
 
 
+def left_out_notes(result: TableResult) -> list[str]:
+    """Columns that are NA in R."""
+    names = ", ".join(result.left_out)
+    if not names:
+        return []
+    one = len(result.left_out) == 1
+    which = f"The column {names} is" if one else f"The columns {names} are"
+    it = "it is" if one else "they are"
+    return [f"{which} left out, because {it} 0 in every row or can be computed from other columns."]
+
+
 def without_rows(result: TableResult) -> list[str]:
     """The levels that were declared and have no row, which R drops as well."""
     return [
-        f"{name}: the table has no coefficient for {', '.join(levels)}, because no row has "
-        f"{'this level' if len(levels) == 1 else 'one of these levels'}"
+        f"{name}: no row has the {'level' if len(levels) == 1 else 'levels'} {', '.join(levels)}, "
+        f"so the table has no {'coefficient' if len(levels) == 1 else 'coefficients'} for "
+        f"{'it' if len(levels) == 1 else 'them'}"
         for name, levels in result.empty_levels.items()
     ]
 
@@ -277,10 +280,12 @@ def _proof(result: TableResult) -> list[str]:
         remedy = (
             "rounding errors allow no smaller bound" if result.rounded else "allow more exchanges"
         )
+        known = math.isfinite(error)
+        bound = f"the best proven bound is {upper(error)}" if known else "no bound at all is proven"
         proof = (
-            f"NOT proven to tol={result.tol:g}: the bound is {upper(error)} standard "
-            f"errors; {remedy}. The table leaves out digits that are not proven, and "
-            "prints ? if no digit is proven."
+            f"NOT proven: the requested error (tol) is {result.tol:g} standard errors, but "
+            f"{bound}; {remedy}. The table leaves out digits that are not proven, and prints ? if "
+            "no digit is proven."
         )
     return [cost, proof]
 

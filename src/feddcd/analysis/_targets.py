@@ -43,7 +43,8 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     """Y of some rows: what one row can have wrong is refused."""
     y, classes = rows.y, cohort.classes
     if classes is not None:
-        _check(y, np.asarray(~y.isin(classes)), "has a class that is not in the list of classes")
+        one_of = f"must be one of the classes {listed(classes)}"
+        _check(y, np.asarray(~y.isin(classes)), one_of)
         own = (np.asarray(y, object)[:, None] == np.array(classes, object)).astype(float)
         return own[:, 1:] if family == "multinomial" else own @ np.arange(len(classes))[:, None]
     if cohort.outcome is not None:

@@ -156,7 +156,10 @@ def _row_sum(known: Known, V: np.ndarray) -> tuple[float, float]:
 
 
 def _check_moved(known: Known, asked: PointQuestion, said: Answer) -> None:
-    m, told = float(said.m), "the site's bound on the change of its predictions is wrong"
+    m, told = (
+        float(said.m),
+        "the site's bound on the change of its predictions is not possible for its rows",
+    )
     refuse(m < 0, told)
     if not known.plain:
         return
@@ -183,7 +186,7 @@ def _check_bins(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not asked.edges.size:
         return
     W, family, (weight, observed, predicted) = known.W, known.model.family, said.bins
-    told, slack = "the site's rows by prediction contradict its other sums", CLOSE * W
+    told, slack = "the site's counts of rows by prediction contradict its other sums", CLOSE * W
     refuse((weight < 0) | (weight.sum() > W + slack), told)
     refuse((said.residuals < 0) | (said.residuals.sum() > W + slack), told)
     share = family in SHARES

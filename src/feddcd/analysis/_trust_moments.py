@@ -113,7 +113,10 @@ def check_moments(known: Known, said: Answer, H: np.ndarray, own: np.ndarray | N
     """`own` is 1 for the site's own effect, where sites have some."""
     m, W = known.moments, known.W
     n, xx = float(m.n), m.xx
-    refuse(not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS), "the number of rows is wrong")
+    refuse(
+        not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS),
+        f"the number of rows is not a whole number from 1 to {MOST_ROWS:,}",
+    )
     refuse(not (0 < W <= MOST_WEIGHT * n), "the weights are not possible for these rows")
     refuse(not known.weighted and n != W, "the sum of weights is not the number of rows")
     refuse(xx < 0, "a sum of squares of a column is below zero")
@@ -137,12 +140,15 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
     if own is not None:
         at = slice(len(own) - model.effects - len(model.loss.extras), len(own))
         wrong = _apart(m.x[at], own[at] * W, W) | _apart(m.xx[at], own[at] * W, W)
-        refuse(wrong, "the sums of the sites' own columns are wrong")
+        refuse(wrong, "the sums of the columns of 0 and 1 for the sites are wrong")
     for columns in _coded(known).values():
         x = m.x[columns]
         refuse(_apart(m.xx[columns], x, W), "the squares of a column of 0 and 1 have a wrong sum")
         refuse((x < 0) | (x > W * (1 + CLOSE)), "one level has more rows than the site has")
-        refuse(x.sum() > W * (1 + CLOSE), "all levels together have too many rows")
+        refuse(
+            x.sum() > W * (1 + CLOSE),
+            "the levels of a column together have more rows than the site has",
+        )
         whole = np.abs(x - np.round(x)) <= CLOSE * W
         refuse(not known.weighted and not whole.all(), "a count of rows is not a whole number")
 
@@ -168,7 +174,7 @@ def _check_outcome(known: Known) -> None:
     if family in SHARES or family == "multinomial":
         refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "no rows can have this sum of outcomes")
         if not known.weighted:
-            refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is not whole")
+            refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is not a whole number")
     if family in COUNTS:
         refuse(y < 0, "the sum of counts is below zero")
     if family in POSITIVE:
@@ -230,7 +236,10 @@ def _check_start(known: Known) -> None:
     start, d = known.moments.start, len(known.model.names)
     if start.size:
         A = square(start[: d * (d + 1) // 2], d)
-        refuse(not positive(A, np.sqrt(np.abs(np.diag(A)))), "the first guess is not possible")
+        refuse(
+            not positive(A, np.sqrt(np.abs(np.diag(A)))),
+            "the sums for the first guess are not possible",
+        )
 
 
 def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
@@ -296,5 +305,6 @@ def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort:
         offered = [c in (offer.classes or ()) for c in cohort.classes or ()]
         there = np.append(W - m.y.sum(), m.y) > CLOSE * W
         refuse(
-            there != np.array(offered), "the site has other classes than the classes that it named"
+            there != np.array(offered),
+            "the classes in the sums of the site are not the classes that it named",
         )

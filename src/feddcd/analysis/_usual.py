@@ -16,10 +16,12 @@ MOST_WORDS = 50  # levels of a column that nobody asked for by name
 
 
 class LeftOut(NamedTuple):
-    """Columns that are left out for one reason, and how a person keeps them."""
+    """Columns that are left out for one reason, and how a person keeps them. The reason is of one
+    column, `whys` of several."""
 
     names: tuple[str, ...]
     why: str
+    whys: str
     keep: str = ""
 
     def told(self) -> str:
@@ -27,8 +29,9 @@ class LeftOut(NamedTuple):
 
     def named(self) -> str:
         """Without the advice, for a paper."""
-        many = "These columns are" if len(self.names) > 1 else "This column is"
-        return f"{many} not in the table, because {self.why}: {listed(self.names)}."
+        if len(self.names) == 1:
+            return f"The column {listed(self.names)} is not in the table, because {self.why}."
+        return f"The columns {listed(self.names)} are not in the table, because {self.whys}."
 
 
 class UsualColumns(NamedTuple):
@@ -39,28 +42,46 @@ class UsualColumns(NamedTuple):
 NAME_IT = "To keep such a column, name it in the list of columns (--column)."
 MIXED = LeftOut(
     (),
-    "some values are numbers and others are words",
+    "some of its values are numbers and others are words",
+    "some of their values are numbers and others are words",
     "To keep such a column, change the words to numbers. If a word means a missing value, give "
     "--na WORD, or write a codebook with type = 'number' and missing = ['WORD']. If the column is "
     "a category, write a codebook with type = 'category'.",
 )
 DATES = LeftOut(
     (),
-    "the values are dates",
+    "its values are dates",
+    "their values are dates",
     "To keep such a column, write a number of days in place of each date.",
 )
 UNREAD = LeftOut(
     (),
-    "feddcd cannot read the values as numbers",
+    "feddcd cannot read its values as numbers",
+    "feddcd cannot read their values as numbers",
     "To keep such a column, write numbers without other characters, or give the decimal "
     "sign of the file with --decimal.",
 )
-KEYS = LeftOut((), "the values identify a person", NAME_IT)
-MANY = LeftOut((), f"there are more than {MOST_WORDS} different words", NAME_IT)
-UNKNOWN = LeftOut((), "there is no entry in the codebook")
-NO_ROLE = LeftOut((), "the codebook allows neither the role predictor nor the role outcome")
-SAID_KEYS = LeftOut((), "the codebook says that the type is identifier")
-SAID_DATES = LeftOut((), "the codebook says that the type is date")
+KEYS = LeftOut((), "its values identify a person", "their values identify a person", NAME_IT)
+MANY = LeftOut(
+    (),
+    f"it has more than {MOST_WORDS} different words",
+    f"each of them has more than {MOST_WORDS} different words",
+    NAME_IT,
+)
+UNKNOWN = LeftOut((), "the codebook has no entry for it", "the codebook has no entry for them")
+NO_ROLE = LeftOut(
+    (),
+    "the codebook allows it neither as a predictor nor as an outcome",
+    "the codebook allows them neither as predictors nor as outcomes",
+)
+SAID_KEYS = LeftOut(
+    (),
+    "the codebook says that its type is identifier",
+    "the codebook says that their type is identifier",
+)
+SAID_DATES = LeftOut(
+    (), "the codebook says that its type is date", "the codebook says that their type is date"
+)
 
 
 def usual_columns(

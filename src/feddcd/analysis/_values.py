@@ -23,7 +23,10 @@ def is_number(values: pd.Series) -> np.ndarray:
 
 def numbers_of(values: pd.Series, name: str) -> np.ndarray:
     if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mMc":
-        told = f"{name} must be a column of numbers, but has the type {values.dtype}; use a formula"
+        told = (
+            f"{name} must be a column of numbers, but has the type {values.dtype}; change it to "
+            "numbers, or, if it is a category, use a formula"
+        )
         raise DataError(told, column=name, settings=WEIGHT)
     try:
         if not isinstance(values.dtype, pd.StringDtype):

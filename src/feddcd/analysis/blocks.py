@@ -37,7 +37,7 @@ TABLE = {
     "moments.weight": "the sum of weights (without weights, the number of rows)",
     "moments.x": "the sum of each column",
     "moments.xx": "the sum of squares of each column",
-    "moments.y": "the sum of the outcome, or the rows of each class",
+    "moments.y": "the sum of the outcome, or the number of rows of each class",
     "moments.xy": "the sum of each column times the outcome",
     "moments.o": "the sum and the sum of squares of the offset",
     "moments.floor": "the smallest loss that any model could have, for the deviance",

@@ -227,8 +227,9 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     left = [c for c in rest if c not in used]
     if left:
         notes.append(
-            f"these columns are left out, because they are not numbers: {listed(left)} (a formula "
-            "can use these columns)"
+            f"{'the column' if len(left) == 1 else 'the columns'} {listed(left)} "
+            f"{'is' if len(left) == 1 else 'are'} left out, because the values are not numbers (a "
+            "formula can use such columns)"
         )
     return used
 

@@ -91,18 +91,30 @@ class PlainDesign(NamedTuple):
     def matrix(self, frame: pd.DataFrame) -> np.ndarray:
         names = [c for c in frame.columns if c not in self.apart]
         if names != list(self.used):
-            wrong = [c for c in names if c not in self.used] or [
-                c for c in self.used if c not in names
-            ]
-            raise DataError(
-                f"X has {plural(len(names), 'column')}, but the model was fitted with "
-                f"{len(self.used)}; check {', '.join(wrong[:5]) or 'the order of the columns'}"
-            )
+            raise DataError(_other_columns(names, self.used))
         X = [numbers_of(column(frame, name), name) for name in names]
         return np.stack([np.ones(len(frame)), *X], 1)
 
     def offset(self, frame: pd.DataFrame) -> np.ndarray:
         return np.zeros(len(frame))
+
+
+def _other_columns(names: list[str], used: tuple[str, ...]) -> str:
+    """What is wrong with the columns of X beside those of the fit."""
+    if more := [c for c in names if c not in used]:
+        one = len(more) == 1
+        return (
+            f"X has the {'column' if one else 'columns'} {', '.join(more[:5])}"
+            f"{', ...' if len(more) > 5 else ''}, but the model was fitted without "
+            f"{'it' if one else 'them'}"
+        )
+    if less := [c for c in used if c not in names]:
+        one = len(less) == 1
+        return (
+            f"X lacks the {'column' if one else 'columns'} {', '.join(less[:5])}"
+            f"{', ...' if len(less) > 5 else ''}, with which the model was fitted"
+        )
+    return "the columns of X have another order than in the fit"
 
 
 class ChosenRows(NamedTuple):
@@ -280,7 +292,9 @@ def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
             raise DataError(f"X must have two dimensions, rows and columns; got shape {X.shape}")
         frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
     if len(frame) == 0 or frame.shape[1] == 0:
-        raise DataError(f"there are no rows or no columns, got shape {frame.shape}")
+        what = "the data frame" if isinstance(data, pd.DataFrame) else "X"
+        lacks = "rows" if len(frame) == 0 else "columns"
+        raise DataError(f"{what} has no {lacks} (its shape is {frame.shape})")
     return frame
 
 

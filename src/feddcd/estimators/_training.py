@@ -46,8 +46,8 @@ def make_schedule(rows: EstimatorRows, algorithm: str, tau: int | None, **rest) 
     name = ("fednewton" if p <= NEWTON_UP_TO else "pointsaga") if algorithm == "auto" else algorithm
     if name == "fednewton" and p > MAX_PARAMETERS:
         raise SpecError(
-            f"fednewton keeps a {p} x {p} matrix for each client, and it works with at most "
-            f"{MAX_PARAMETERS} parameters: use pointsaga"
+            f"this model has {p} parameters, but fednewton works with at most {MAX_PARAMETERS}, "
+            f"because it keeps a {p} x {p} matrix for each client: use pointsaga"
         )
     usual = N if name == "fednewton" else max(2, -(-N // 4))
     return Schedule(name, usual if tau is None else tau, **rest)

@@ -175,5 +175,5 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
             s = s * each[code]
         absent = np.bincount(code, s) <= 0
         if absent.any():
-            raise SpecError(f"the class {self.classes_[absent][0]!s} has no weight in any row")
+            raise SpecError(f"all rows of the class {self.classes_[absent][0]!s} have the weight 0")
         return s

@@ -31,8 +31,9 @@ def _knots(call: Call, given: dict[str, Node], least: int) -> tuple[np.ndarray, 
     if "df" in given or "Boundary.knots" not in given:
         f = call.function
         told = (
-            f"write {f}(x, knots=c(30, 50), Boundary.knots=c(20, 80)). Without these numbers, R "
-            "computes the knots from all rows, but no site has all rows"
+            f"write the knots as numbers, for example {f}(x, knots=c(30, 50), Boundary.knots=c(20, "
+            "80)). Without these numbers, R computes the knots from all rows, but no site has all "
+            "rows"
         )
         raise SpecError(f"formula: {short(call)}: {told}")
     bounds = points(call, given["Boundary.knots"], "Boundary.knots", 2)

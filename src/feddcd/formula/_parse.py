@@ -165,7 +165,9 @@ class _Parser:
         if self.token.kind == "(" and not token.quoted:
             return self.call(token)
         if self.token.kind in ("(", "["):
-            raise self.wrong("a formula cannot have ( or [ at this place", self.token)
+            raise self.wrong(
+                f"a formula cannot have {self.token.kind} after the name {token.text!r}", self.token
+            )
         if not token.quoted and token.text in FLAGS:
             return Flag(FLAGS[token.text])
         return Name(token.text)

@@ -160,8 +160,12 @@ class _Expansion:
                     "formula: '.' can be used only where the names of the columns are known"
                 )
             case Number(value):
+                if value in (0, 1):
+                    told = f"{value:g} is part of a product; write it as a separate term, with +"
+                    raise SpecError(f"formula: {told}")
                 raise SpecError(
-                    f"formula: {value:g} is not a term; only 0 and 1 are allowed, for the intercept"
+                    f"formula: {value:g} is not a term; the only numbers allowed as terms are 0 "
+                    "and 1, for the intercept"
                 )
         raise SpecError(f"formula: {short(node)} is not a term; write I(...) for arithmetic")
 

@@ -77,8 +77,9 @@ def _of_one(entry: RunEntry) -> list[View]:
         views.append(_accuracy([entry], f"{_score(entry)}: {accuracy_means(entry)}."))
     if has(entry, "dual_residual"):
         caption = (
-            "The method must keep the conserved sum at zero. The figure shows how far this sum is "
-            "from zero. The distance should stay as small as rounding errors."
+            "The method must keep a sum over all clients, the conserved sum, at zero. The figure "
+            "shows how far this sum is from zero. The distance should stay as small as rounding "
+            "errors."
         )
         views.append(View("round", lambda ax: _draw_residual(ax, entry), caption, "dual_residual"))
     return views

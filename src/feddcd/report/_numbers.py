@@ -179,7 +179,7 @@ def left_out(entries: Sequence[RunEntry]) -> list[str]:
     """What the counts of bytes leave out."""
     proof = max((entry.summary.get("certificate_bytes_up") or 0 for entry in entries), default=0)
     most = f"{'at most ' * (len(entries) > 1)}{size(proof)}"
-    said = f"These counts leave out the bytes for the certificates: {most} in a run."
+    said = f"The counts of bytes do not include the certificates ({most} in a run)."
     return [said] if proof else []
 
 
@@ -197,8 +197,9 @@ def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
     others = [name for name in ("fedqn", "pointsaga") if name not in labels]
     add = f", or add {' or '.join(others)} to the comparison" if others else ""
     return [
-        f"the best lower bound is far from the objectives: the smallest gap is {tiny(smallest)}, "
-        f"but the objectives differ by at most {tiny(apart)}. The differences between the gaps are "
+        "the best lower bound that a run proved is far below all objectives: the smallest gap is "
+        f"{tiny(smallest)}, but the objectives of the runs differ by at most {tiny(apart)}. The "
+        "differences between the gaps are "
         "right, but the gaps themselves may be much too large.",
         f"For a better bound, use more rounds{add}.",
     ]

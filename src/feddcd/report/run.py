@@ -44,16 +44,15 @@ TERMS = {
         "page proved. The gap of a run is never larger than its certified gap."
     ),
     "Dual residual": (
-        "some methods keep a sum over the clients at zero: FedDCD, for example, the sum of the "
-        "clients’ vectors. The dual residual says how far the sum is from zero. The dual residual "
-        "should be as small as rounding errors."
+        "some methods must keep a sum over all clients at zero. In FedDCD, for example, this is "
+        "the sum of the clients’ vectors. The dual residual says how far the sum is from zero. The "
+        "dual residual should be as small as rounding errors."
     ),
     "1e-3, 1e-6": (
         "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective was "
-        "at most 0.001 above the best lower bound. All runs are compared with the same "
-        "bound, the best lower bound that any run on this page proved. During a run, its own "
-        "bound may be worse. A dash means that a run did not reach the limit, or that its number "
-        "is not known."
+        "at most 0.001 above the best lower bound that any run on this page proved. At this "
+        "upload, the run’s own certified gap may still have been larger. A dash means that a run "
+        "did not come so close, or that its number is not known."
     ),
 }
 
@@ -122,15 +121,15 @@ def run_summary(entry: RunEntry) -> list[str]:
     if not history.rounds:
         return [f"{_name(entry)} has not run a round yet."]
     start = f"{_name(entry)} ran {count(history.last('round'), 'round')}{_cohort(entry)}"
-    objective = fixed(history.last("objective"), 4)
-    proven = certified(entry)
+    value, proven = history.last("objective"), certified(entry)
+    is_ = f"; the model’s objective is {fixed(value, 4)}" if math.isfinite(value) else ""
     if math.isfinite(proven):
         sentences = [
-            f"{start}; the model’s objective is {objective}, and it is proven to be within "
-            f"{_within(proven)} of the best possible objective."
+            f"{start}{is_}, and it is proven to be within {_within(proven)} of the best possible "
+            "objective."
         ]
     else:
-        sentences = [f"{start}; the model’s objective is {objective}.", _why_unproven([entry])]
+        sentences = [f"{start}{is_}.", _why_unproven([entry])]
     accuracy = history.last("accuracy")
     if math.isfinite(accuracy):
         what = "score" if has_own_score(entry) else "accuracy"
@@ -167,7 +166,7 @@ def compare_summary(entries: Sequence[RunEntry]) -> list[str]:
         return [
             (
                 "These runs do not minimise the same objective: the objective of one run is "
-                "below a bound that is proven for another run. Do not compare the gaps of these "
+                "below a lower bound that another run proved. Do not compare the gaps of these "
                 "runs."
             )
         ]
@@ -238,8 +237,8 @@ def _other_winner(
     spent = _spent(costs[target][first[0]])
     return [
         (
-            f"{_names(entries, first)} sent the fewest bytes to come within {tiny(target)} of the "
-            f"best possible objective: {spent}."
+            f"{_names(entries, first)} sent the fewest bytes to come provably within "
+            f"{tiny(target)} of the best possible objective: {spent}."
         )
     ]
 

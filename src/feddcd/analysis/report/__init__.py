@@ -40,8 +40,8 @@ TERMS = {
     ),
     "z or t, and p": (
         "z or t is the coefficient divided by its standard error. p says how often chance alone "
-        "would give a coefficient at least as far from zero. The numbers z, t and p do not say "
-        "how large or how important an effect is."
+        "would give a coefficient this far from zero, or further. The numbers z, t and p do not "
+        "say how large or how important an effect is."
     ),
     "Certified error": (
         "the largest distance that a coefficient can have from the coefficient of the pooled "
@@ -180,8 +180,8 @@ def _groups(fit: TableResult, figures: Sequence[str]) -> str:
     if not figures:
         why = "there are too few rows to show groups of rows"
         if fit.bins is None:
-            of = "with several classes" if fit.family in CLASSED else "in this family"
-            why = f"{of}, sites do not send groups of predictions"
+            of = "several classes" if fit.family in CLASSED else "this family"
+            why = f"for a model of {of}, the sites do not send groups of predictions"
         return page.section(name, page.paragraph(f"No figure here: {why}.", "note"))
     note = "The figures show sums over groups of rows. This file contains no single row."
     return page.section(

@@ -56,9 +56,10 @@ def not_listed(fit: TableResult) -> list[str]:
             "depends on the other columns of the interaction."
         )
     if terms.contrasts:
+        whose = "its" if len(terms.contrasts) == 1 else "their"
         lines.append(
-            f"{LISTED} {_listed(fit, terms.contrasts)}: the coefficients do not compare a level "
-            "with a reference level."
+            f"{LISTED} {_listed(fit, terms.contrasts)}: {whose} coefficients do not compare a "
+            "level with a reference level."
         )
     return lines
 
@@ -69,10 +70,11 @@ def not_drawn(fit: TableResult) -> list[str]:
     lines = _of_curves(fit, terms, DRAWN)
     if terms.crossed:
         lines.append(
-            "If a column is in an interaction, its own line is its effect where the other columns "
-            "of the interaction are 0 or have their reference level "
-            f"({_listed(fit, terms.crossed)}). The line with × shows how this effect changes if "
-            "the other column is one unit higher, or has this level."
+            "Some columns are in an interaction (see the terms "
+            f"{_listed(fit, terms.crossed)}). The line of such a column shows its effect in rows "
+            "in which the other columns of the interaction are 0 or have their reference level. A "
+            "line with × shows how much this effect changes if the other column is one unit "
+            "higher, or has the level in the name of the line."
         )
     return lines
 

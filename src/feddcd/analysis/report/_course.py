@@ -21,8 +21,8 @@ def course(fit: TableResult) -> str:
     if drawn:
         note = (
             "The line is the largest possible error of any coefficient, in standard errors. The "
-            "dashed line is the requested error. Time is predicted from the number of exchanges "
-            "and the bytes, not measured."
+            "dashed line is the requested error. The times in the tables are predicted from the "
+            "number of exchanges and the bytes, not measured."
         )
         if not np.isfinite(fit.history["certified_error"]).all():
             note += " If an exchange has no dot, nothing was proven yet at this exchange."
@@ -76,7 +76,9 @@ def _exchanges(history: pd.DataFrame) -> str:
     values = zip(*(history[name].to_numpy(float) for name in show), strict=True)
     rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
     return table(
-        "All exchanges; counts, bytes and times are totals up to this exchange", head, ("", rows)
+        "All exchanges: the counts, bytes and times of a line are totals since the first exchange",
+        head,
+        ("", rows),
     )
 
 

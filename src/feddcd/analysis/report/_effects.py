@@ -124,7 +124,7 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
     if total > MOST:
         sentences.append(
             f"The figure shows only the {MOST} of {count(total)} effects with the smallest "
-            "p-values. The table has all effects."
+            "p-values. The regression table has all effects."
         )
     if unlike:
         sentences.append(
@@ -139,8 +139,8 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
             "their estimate, have no diamond."
         )
     if outside:
+        whose = "a single site is" if outside == 1 else "single sites are"
         sentences.append(
-            f"{count(outside, 'estimate')} of single sites {'is' if outside == 1 else 'are'} "
-            "outside of the scale, and not in the figure."
+            f"{count(outside, 'estimate')} of {whose} outside of the scale, and not in the figure."
         )
     return " ".join(sentences)

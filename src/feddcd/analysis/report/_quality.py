@@ -18,7 +18,8 @@ SMALL = 10.0
 GROUPS = 10
 Z = 1.959964
 SUPPRESSED = (
-    f"Neighbouring groups are joined until each group has a weight of at least {SMALL:.0f}."
+    "Small groups are joined with their neighbours until each group has at least "
+    f"{SMALL:.0f} rows (if rows have weights: a weight of at least {SMALL:.0f})."
 )
 
 
@@ -106,8 +107,8 @@ def calibration(fit: TableResult) -> str:
     )
     caption = (
         f"Calibration: the rows are divided into {count(len(x), 'group')} by their prediction. On "
-        "the dotted line, the observed value equals the predicted value. Bars are 95 % intervals"
-        f"{_spread_out(fit)}. {SUPPRESSED}"
+        "the dotted line, the observed value equals the predicted value. The bars are 95 % "
+        f"intervals{_spread_out(fit)}. {SUPPRESSED}"
     )
     axis = charts.linear(low, high)
     return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
@@ -148,14 +149,15 @@ def roc_curve(fit: TableResult) -> str:
     alt = f"ROC curve with an area between {curve.low:.3f} and {curve.high:.3f}."
     caption = (
         f"ROC curve. The area under the curve is between {curve.low:.3f} and {curve.high:.3f} "
-        "(0.5 is chance, 1 is perfect). The area is an interval, because the sites do not send "
-        "the order of the rows within a group. The lower end of the interval is the area for the "
-        "worst order, and the upper end is the area for the best order. If a careful site joins "
-        "groups of its rows, the two ends are approximate. The area was measured on the rows of "
-        f"the fit. For new rows the area is usually smaller. {SUPPRESSED}"
+        "(0.5 is chance, 1 is perfect). feddcd knows only these two limits of the area, because "
+        "the sites send sums over groups of rows with similar predictions, and not the order of "
+        "the rows in a group. The lower limit is the area for the worst order, and the upper "
+        "limit is the area for the best order. If a careful site joins groups of its rows, both "
+        "limits are approximate. The area was measured on the rows of the fit. For new rows the "
+        f"area is usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
-    names = ("share of rows without the event, above the threshold", "share of rows with the event")
+    names = tuple(f"rows {x} the event: share above the threshold" for x in ("without", "with"))
     return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
 
 
@@ -191,7 +193,7 @@ def residuals(fit: TableResult) -> str:
 
 
 def _spread_out(fit: TableResult) -> str:
-    return ", with the over-dispersion of the outcomes" if fit.overdispersed else ""
+    return ", which allow for the over-dispersion of the outcomes" if fit.overdispersed else ""
 
 
 def _inside(low: np.ndarray, high: np.ndarray, fit: TableResult) -> tuple[np.ndarray, np.ndarray]:

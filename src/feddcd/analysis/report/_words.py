@@ -12,7 +12,7 @@ from ...formula import INTERCEPT, label
 from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import contrast_notes, over_dispersion, without_rows
+from .._summary import contrast_notes, left_out_notes, over_dispersion, without_rows
 from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
@@ -79,18 +79,18 @@ def proof(fit: TableResult) -> str:
             f"Proven: no coefficient is further than {upper(error)} standard errors from what the "
             "pooled rows would give."
         )
+    wanted = f"the requested error is {trim(fit.tol, 2)} standard errors"
     bound = "no bound at all is proven"
     if math.isfinite(error):
-        bound = f"the best proven bound is {upper(error)} standard errors"
+        bound = f"the best proven bound is {upper(error)}"
     if fit.rounded:
         return (
-            f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: {bound}. Rounding "
-            "errors allow no smaller bound. The table shows only digits that follow from the "
-            "proven bound."
+            f"NOT proven: {wanted}, but {bound}. Rounding errors allow no smaller bound. The table "
+            "shows only digits that follow from the proven bound."
         )
     return (
-        f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: {bound}. The fit "
-        "stopped too early. Do not rely on the numbers of this table. Allow more exchanges."
+        f"NOT proven: {wanted}, but {bound}. The fit stopped too early. Do not rely on the numbers "
+        "of this table. Allow more exchanges."
     )
 
 
@@ -158,8 +158,8 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
         )
     elif fit.covariance != "model":
         notes.append(
-            f"The standard errors are robust ({fit.covariance}): they do not assume the model's "
-            "variance of the outcome."
+            f"The standard errors are robust ({fit.covariance}): they are valid also if the "
+            "outcome varies more or less than the model assumes."
         )
     notes += robust_notes(fit.covariance, fit.n_clusters)
     if fit.site_effects == "fixed":
@@ -168,13 +168,9 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
         )
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
-        notes.append(f"Categories are compared with their reference ({told}).")
+        notes.append(f"Each category is compared with its reference level ({told}).")
     notes += [f"{told}." for told in contrast_notes(fit)]
-    if fit.left_out:
-        notes.append(
-            "These columns are left out, because they are 0 in every row or follow from other "
-            f"columns: {', '.join(fit.left_out)}."
-        )
+    notes += left_out_notes(fit)
     notes += [f"{told}." for told in without_rows(fit)]
     found = [unusual_offset(fit, not paper), uncounted(fit, not paper)]
     found.append(over_dispersion(fit, not paper))
