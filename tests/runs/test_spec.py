@@ -9,13 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from feddcd._errors import SpecError
+from feddcd._settings import unquoted
 from feddcd._text import nearest
 from feddcd.runs.spec import OBJECTS, Spec, load_spec, parse_setting
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=20)
 COUNT = st.integers(-(2**40), 2**40)
 NUMBER = st.floats(allow_nan=False, allow_infinity=False)
-SETTING = st.one_of(st.booleans(), COUNT, NUMBER, TEXT)
+WORD = TEXT.filter(lambda text: not unquoted(text))  # a number in quotes is refused
+SETTING = st.one_of(st.booleans(), COUNT, NUMBER, WORD)
 SPECS = st.builds(
     Spec,
     data=TEXT,
