@@ -153,7 +153,7 @@ def test_a_newer_invitation_says_that_it_ends_the_older(home, said):
     older = invite(home)
     assert not any("no longer valid" in line for line in said)
     invite(home)
-    assert any(line.startswith("the older invitation of west (of 20") for line in said)
+    assert any(line.startswith("the older invitation of west, made at 20") for line in said)
     with pytest.raises(Refused, match="the coordinator made a newer invitation"):
         site.look(older)
     enrol(home)

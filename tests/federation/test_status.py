@@ -1005,7 +1005,7 @@ def test_a_study_without_a_retired_site_is_one_command(folder, monkeypatch):
     command = told.partition("without west: ")[2].partition(". ")[0]
     note_state(study, "failed", reason="west left")
     done = CliRunner().invoke(app, shlex.split(command)[1:])
-    assert "the study will start as soon as the coordinator accepts connections" in done.output
+    assert "study first starts when `feddcd federation serve` runs. To start this" in done.output
     assert state_of(study)["state"] == "wanted"
 
 

@@ -115,14 +115,14 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     both = f"several studies have the job {id}; write federation.toml/{id} or again/{id}"
     assert str(verify(id).exception) == both
     told = verify(f"again/{id}").output
-    assert "name of the study: again, from the folder. No site signed this name" in told
+    assert "name of the study: again (its folder has this name; no site signed it)" in told
     assert told.startswith("VERIFIED: signatures, sums, questions and table are right")
     assert "certificate" not in told, "a description has none"
     assert "name of the study" not in verify(f"federation.toml/{id}").output
     others = {"again": "federation.toml", "federation.toml": "again"}
     for study, other in others.items():
         last = verify(study).output.splitlines()[-1]
-        assert last.startswith(f"feddcd did not check {other}, another study of this federation.")
+        assert last.startswith(f"this federation also has the study {other}, which feddcd did not")
         assert last.endswith(f"feddcd federation verify {files.shown(home.path)} {other}")
     none = f"no job of this folder begins with 'other/{id}'. The jobs are: "
     assert str(verify(f"other/{id}").exception).startswith(none)

@@ -27,10 +27,11 @@ from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 RANKS = (
-    "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
-    "at most twice: the share in which they send at most twice the fewest bytes",
-    "fewest up + down: the same as the first, with the bytes of the server",
     "a case: one problem with one share of the clients",
+    "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
+    "at most twice: the share of the cases in which they send at most twice the fewest bytes",
+    "fewest up + down: the share of the cases in which clients and server together send the "
+    "fewest bytes",
 )  # below the first table
 
 
