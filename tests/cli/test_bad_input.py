@@ -422,6 +422,10 @@ ARRAYS = {
     ),
     "no clients": (lambda: run(parts=[]), r"12 rows are in no part; the first is row 0"),
     "one client": (lambda: run(parts=[np.arange(12)]), r"need at least 2 clients, got N=1"),
+    "names alone": (
+        lambda: run(names=["a", "b"]),
+        "leave out names: you can give names only with a problem, with parts or with a list of",
+    ),
     "row twice": (
         lambda: run(parts=[np.arange(8), np.arange(7, 12)]),
         r"row 7 is in parts 2 times",

@@ -186,10 +186,8 @@ def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, 
     told = " ".join(done.output.split())
     assert told.count("will refuse this job") == (1 if why and careful else 0), told
     if why and careful:
-        assert (
-            "note: with these data, north will refuse this job, even if a person approves it"
-            in told
-        )
+        note = "note: with these data, the site north will refuse this job, even if a person"
+        assert f"{note} approves it. Reason: " in told
         assert why in told
         assert "or the rules in fed/sites/north/policy.toml" in told
         assert (

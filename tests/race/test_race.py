@@ -202,7 +202,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(tmp_path, mon
         race_command(wish, tmp_path, True)
     assert end.value.code == 130
     said = capsys.readouterr().out
-    assert f"1 of 3 runs are finished and saved in {tmp_path / 'cells'}" in said
+    assert f"1 of 3 runs is finished and saved in {tmp_path / 'cells'}" in said
     assert "use the same command again: feddcd race --out 'my race'" in said
     race_command(wish, tmp_path, True)
     assert played == [1, 2, 2, 3]

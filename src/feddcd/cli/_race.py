@@ -128,7 +128,10 @@ def _run(
 
 def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
     done = sum(finished(out, cell) is not None for cell in todo)
-    say(f"stopped; {done} of {plural(len(todo), 'run')} are finished and saved in {out / 'cells'}")
+    are = "is" if done == 1 else "are"
+    say(
+        f"stopped; {done} of {plural(len(todo), 'run')} {are} finished and saved in {out / 'cells'}"
+    )
     say(f"to continue, use the same command again: {origin().command}")
 
 
@@ -136,8 +139,8 @@ def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
     notes = [f"Left out: {reason}" for reason in missing]
     if wish.behind is not None:
         notes.append(
-            f"A run stopped when its clients had sent {wish.behind:g} times the bytes that "
-            f"{methods.title(leader)} needed to reach the gap {wish.target:g}."
+            f"A run of another method stopped when its clients had sent {wish.behind:g} times the "
+            f"bytes that {methods.title(leader)} needed to reach the gap {wish.target:g}."
         )
     return notes
 

@@ -46,7 +46,9 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
             head = verify_log(folder)
         left, refused, _ = log_of(folder)
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
-        said = f"{plural(left, 'answer')} left this site, {plural(refused, 'question')} refused"
+        said = (
+            f"{plural(left, 'answer')} left this site, which refused {plural(refused, 'question')}"
+        )
         whole = f"the log has {plural(head.lines, 'line')} and is complete"
         return say(f"{said}; {whole}; the hash of its last line is {head.hash}")
     if log or job:
