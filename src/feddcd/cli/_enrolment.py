@@ -47,8 +47,8 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     file = out or Path(f"{site}.invite")
     if before is None and file.exists():
         warn(
-            f"the file {shown(file)} exists already, and feddcd replaces it. An older invitation "
-            f"of {site} in this file is no longer valid"
+            f"feddcd replaces the file {shown(file)}. If it had an older invitation of {site}, the "
+            "older invitation is no longer valid"
         )
     save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
@@ -101,8 +101,10 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         f"site is {shown(folder)}"
     )
     if made.kept:
-        say(f"feddcd kept these files of an earlier enrolment: {', '.join(made.kept)}")
-        say("  so this site uses them again")
+        say(
+            "feddcd kept these files of an earlier enrolment, and this site uses them again: "
+            f"{', '.join(made.kept)}"
+        )
         found(kept=list(made.kept))
     say(f"to start this site together with the machine, read the first lines of {shown(unit)}")
     if not made.confirmed:

@@ -65,7 +65,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if not todo:
         raise SpecError(f"this race has no runs: {'; '.join(missing)}")
     check_tables(chosen)
-    say(f"{_size(wish, len(chosen), len(runners), len(todo))}, in {out}")
+    say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
     try:
