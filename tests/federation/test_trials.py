@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from feddcd import _files as files
 from feddcd._errors import SpecError, Stalled
 from feddcd.analysis._describe_plan import DescribePlan
-from feddcd.cli import _federation, _simulate, _tables
+from feddcd.cli import _federation, _habits, _simulate, _tables
 from feddcd.cli._simulate import Trial, simulate_command
 from feddcd.cli._status import lines_of, status_of
 from feddcd.cli.app import app
@@ -34,6 +34,7 @@ def said(monkeypatch):
     """What is printed, and no time to wait."""
     monkeypatch.setattr(tables, "PAUSE_S", 0.01)
     monkeypatch.setattr(approval, "FIRST_S", 0.001)
+    monkeypatch.setattr(_habits, "_json", False)  # of a command with --json before
     monkeypatch.setattr(files, "_flush", lambda handle: None)
     lines = []
     for module in (_simulate, _federation, _tables):
