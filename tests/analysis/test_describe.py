@@ -457,7 +457,10 @@ def test_the_table_names_what_is_left_out_and_how_to_keep_it(tmp_path, monkeypat
     d.loc[7, "crp"] = "n/a?"
     d.to_csv("p.csv", index=False)
     done = cli("describe", "p.csv", "--out", "out")
-    assert "crp is not in the table: p.csv: column 'crp' has 'n/a?' on line 9" in done.output
+    assert (
+        "the column 'crp' is not in the table. p.csv: column 'crp' has 'n/a?' on line 9"
+        in done.output
+    )
     for name in ("summary.txt", "table1.md", "table1.tex", "report.html", "table1.csv"):
         text = " ".join((tmp_path / "out" / name).read_text().split())
         for why in ("some of its values are numbers and others are words", "its values are dates"):

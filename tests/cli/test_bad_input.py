@@ -420,15 +420,19 @@ ARRAYS = {
         lambda: run(parts=[np.arange(12), np.arange(0)]),
         r"parts\[1\] must be a list of at least one row number",
     ),
-    "no clients": (lambda: run(parts=[]), r"parts does not contain 12 rows; the first is row 0"),
+    "no clients": (lambda: run(parts=[]), r"12 rows are in no part; the first is row 0"),
     "one client": (lambda: run(parts=[np.arange(12)]), r"need at least 2 clients, got N=1"),
+    "names alone": (
+        lambda: run(names=["a", "b"]),
+        "leave out names: you can give names only with a problem, with parts or with a list of",
+    ),
     "row twice": (
         lambda: run(parts=[np.arange(8), np.arange(7, 12)]),
-        r"parts contains row 7 2 times",
+        r"row 7 is in parts 2 times",
     ),
     "row left out": (
         lambda: run(parts=[np.arange(5), np.arange(7, 12)]),
-        "parts does not contain 2 rows; the first is row 5",
+        "2 rows are in no part; the first is row 5",
     ),
     "row too large": (
         lambda: run(parts=[np.arange(6), np.arange(6, 13)]),
@@ -468,10 +472,7 @@ ARRAYS = {
     ),
     "settings of another": (
         lambda: feddcd.compare((X, Y), algorithms=["feddcd"], settings={"fedavg": {"lr": 1}}),
-        (
-            r"settings names \['fedavg'\], but the methods are only "
-            r"\['feddcd'\]"
-        ),
+        "settings contains 'fedavg', but the methods are only 'feddcd'",
     ),
     "missing folder": (lambda: feddcd.resume("nowhere"), "nowhere: no such run folder"),
 }

@@ -150,7 +150,7 @@ def test_a_site_reads_what_a_cap_changes(capsys):
 
 def test_a_draft_proposes_caps_where_it_is_asked_to(capsys):
     said = feddcd("codebook p.csv --out draft.toml --cap-rare 5", capsys)
-    assert "the caps and steps in this codebook are also computed from your data" in said
+    assert "read the caps and steps, too, because feddcd computed them from your data" in said
     text = Path("draft.toml").read_text()
     assert "cap = [" in text
     said = feddcd("site check p.csv --codebook draft.toml", capsys)

@@ -219,7 +219,7 @@ def test_a_site_is_told_what_does_not_fit(capsys):
     patients().assign(extra=1).to_csv("p.csv", index=False)
     said = feddcd("site check p.csv --codebook codebook.toml", capsys, code=1)
     assert (
-        "note: no study can use these columns, because the codebook does not have them: 'extra'"
+        "note: the codebook does not have the column 'extra', so no study can use this column"
         in said
     )
     assert "p.csv: in the column 'race', " in said

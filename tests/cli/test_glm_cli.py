@@ -71,7 +71,10 @@ def test_words_for_missing_values_are_for_each_site_to_write(capsys):
 def test_a_plan_with_an_identifier_is_warned_of(capsys):
     """Careful sites refuse it, and that was said only after all approvals."""
     patients().assign(patient_id=np.arange(1000, 1000 + N)).to_csv("p.csv", index=False)
-    line = "Careful sites refuse a job with patient_id; leave it out of the formula"
+    line = (
+        "the values of the column 'patient_id' identify a person, because each row has a different "
+        "value. Careful sites refuse a job with this column; leave it out of the formula"
+    )
     feddcd(*GLM, "--formula", "death ~ age + patient_id", "--out", "with")
     assert line in " ".join(capsys.readouterr().err.split())
     feddcd(*GLM, *F, "--out", "without")
@@ -441,8 +444,10 @@ def test_what_is_not_proven_is_written_and_said(capsys):
     feddcd(*GLM, *F, "--max-exchanges", "2", "--tol", "1e-6", "--out", "out", code=1)
     out, err = capsys.readouterr()
     assert "NOT proven: the requested error (tol) is 1e-06 standard errors" in " ".join(out.split())
-    why = "summary.txt says why"
-    assert err == f"note: the coefficients are not proven to --tol 1e-06 after 2 exchanges; {why}\n"
+    told = (
+        "after 2 exchanges, the errors of the coefficients are not proven to be below --tol 1e-06"
+    )
+    assert err == f"note: {told}; summary.txt says why\n"
     assert {path.name for path in Path("out").iterdir()} == WRITTEN
 
 

@@ -76,7 +76,7 @@ def test_defaults_that_a_help_text_writes_out_are_those_of_the_code():
         ("race", "bits"): f"Default: {listed([str(b) for b in BITS])}.",
         ("race", "share"): f"Default: {listed([f'{share:g}' for share in SHARES])}.",
         ("federation init", "sites"): f"Default: {_federation_options.TRIAL_SITES} with --data.",
-        ("federation study", "wait"): f"or in federation.toml, otherwise {PEOPLE_S / 86400:g}.",
+        ("federation study", "wait"): f"or {PEOPLE_S / 86400:g} days without this setting.",
         ("describe", "least"): f"Default: {default(describe, 'least')} (show all counts).",
         ("describe", "quantiles"): f"Default: {default(describe, 'quantiles')}.",
     }

@@ -528,8 +528,8 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
     said = " ".join(CliRunner().invoke(app, command).output.split())
     assert "feddcd closed 1 set of rows" in said
-    assert "The difference is the sums of the removed rows alone." in said
-    assert "at least 20 rows of the data file must have changed, the withdrawn rows inc" in said
+    assert "The differences are the sums of the removed rows alone." in said
+    assert "at least 20 rows of the data file have changed, the withdrawn rows included" in said
     assert "traces of the removed rows: the folders rules, jobs, results and outgoing" in said
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")

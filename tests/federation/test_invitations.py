@@ -153,7 +153,7 @@ def test_a_newer_invitation_says_that_it_ends_the_older(home, said):
     older = invite(home)
     assert not any("no longer valid" in line for line in said)
     invite(home)
-    assert any(line.startswith("the older invitation of west (of 20") for line in said)
+    assert any(line.startswith("the older invitation of west, made at 20") for line in said)
     with pytest.raises(Refused, match="the coordinator made a newer invitation"):
         site.look(older)
     enrol(home)
@@ -189,8 +189,8 @@ def test_what_a_second_enrolment_keeps_is_said(home, said, monkeypatch):
     enrol(home)
     (warned,) = [line for line in said if "setting identifiers in" in line]
     assert "names 'AGE', but patients.csv has no such column; did you mean" in warned
-    told = "feddcd kept these files of an earlier enrolment: key, sum.keys, policy.toml"
-    assert told in said
+    told = "feddcd kept these files of an earlier enrolment, and this site uses them again: "
+    assert f"{told}key, sum.keys, policy.toml" in said
     assert said[-1] == (
         "next: you do not have to start anything, because this site runs already and connects by "
         "itself"

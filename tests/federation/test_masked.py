@@ -1015,7 +1015,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     verify_command(home.path)
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("VERIFIED: ")
-    assert second.startswith("CAREFUL: the plan that is in this folder now is not the plan")
+    assert second.startswith("CAREFUL: the plan in this folder has changed: it is not the plan")
 
 
 def test_a_site_reads_the_name_of_the_study_from_its_own_log(tmp_path, capsys):
@@ -1027,7 +1027,7 @@ def test_a_site_reads_the_name_of_the_study_from_its_own_log(tmp_path, capsys):
     coordinate(network, {"folder": str(home.path), "study": "first"}, lambda event: None)
     verify_command(study.results / "proof", site=home.site("east"))
     said = " ".join(capsys.readouterr().out.split())
-    told = "name of the study: first, from the log of east. No site signed this name"
+    told = "name of the study: first (the log of east has this name; no site signed it)"
     assert told in said
 
 

@@ -151,7 +151,7 @@ def test_an_invitation_file_is_not_replaced_without_a_word(home, capsys):
             main(["federation", "invite", "fed", "west"])
         (home.server / "invitations" / "west.json").unlink(missing_ok=True)
     err = capsys.readouterr().err
-    assert err.count("west.invite exists already, and feddcd replaces it") == 1
+    assert err.count("feddcd replaces the file west.invite") == 1
 
 
 def test_a_study_that_ended_starts_again_without_its_job_file(home, tmp_path):

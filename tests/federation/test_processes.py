@@ -188,7 +188,8 @@ def test_who_follows_a_study_hears_that_nobody_serves(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     _studies._follow(study)
     assert len(said) == 4
-    assert said[0].startswith("study first does not continue, because nobody serves")
+    why = "because the command `feddcd federation serve` was stopped or killed"
+    assert said[0] == f"study first does not continue, {why}"
     assert said[1].endswith("in another terminal: feddcd federation serve 'a fed'")
     assert said[3] == "the port is open again"
     note_state(study, "running")

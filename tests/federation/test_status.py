@@ -1011,7 +1011,7 @@ def test_a_study_without_a_retired_site_is_one_command(folder, monkeypatch):
     command = told.partition("without west: ")[2].partition(". ")[0]
     note_state(study, "failed", reason="west left")
     done = CliRunner().invoke(app, shlex.split(command)[1:])
-    assert "the study will start as soon as the coordinator accepts connections" in done.output
+    assert "study first starts when `feddcd federation serve` runs. To start this" in done.output
     assert state_of(study)["state"] == "wanted"
 
 
@@ -1406,7 +1406,7 @@ def test_a_site_runs_once_and_has_no_proof(tmp_path):
     for place in (folder, folder / "results" / "one"):
         with pytest.raises(
             SpecError,
-            match=r"no proof file, and .* is such a folder\. Ask the coordinator",
+            match=r"belongs to a site, and a site has no proof file\. Ask the coordinator",
         ):
             verify_command(place)
 

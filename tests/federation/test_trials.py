@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from feddcd import _files as files
 from feddcd._errors import SpecError, Stalled
 from feddcd.analysis._describe_plan import DescribePlan
-from feddcd.cli import _federation, _simulate, _tables
+from feddcd.cli import _federation, _habits, _simulate, _tables
 from feddcd.cli._simulate import Trial, simulate_command
 from feddcd.cli._status import lines_of, status_of
 from feddcd.cli.app import app
@@ -34,6 +34,7 @@ def said(monkeypatch):
     """What is printed, and no time to wait."""
     monkeypatch.setattr(tables, "PAUSE_S", 0.01)
     monkeypatch.setattr(approval, "FIRST_S", 0.001)
+    monkeypatch.setattr(_habits, "_json", False)  # of a command with --json before
     monkeypatch.setattr(files, "_flush", lambda handle: None)
     lines = []
     for module in (_simulate, _federation, _tables):
@@ -115,14 +116,14 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     both = f"several studies have the job {id}; write federation.toml/{id} or again/{id}"
     assert str(verify(id).exception) == both
     told = verify(f"again/{id}").output
-    assert "name of the study: again, from the folder. No site signed this name" in told
+    assert "name of the study: again (its folder has this name; no site signed it)" in told
     assert told.startswith("VERIFIED: signatures, sums, questions and table are right")
     assert "certificate" not in told, "a description has none"
     assert "name of the study" not in verify(f"federation.toml/{id}").output
     others = {"again": "federation.toml", "federation.toml": "again"}
     for study, other in others.items():
         last = verify(study).output.splitlines()[-1]
-        assert last.startswith(f"feddcd did not check {other}, another study of this federation.")
+        assert last.startswith(f"this federation also has the study {other}, which feddcd did not")
         assert last.endswith(f"feddcd federation verify {files.shown(home.path)} {other}")
     none = f"in this folder, no id of a job begins with 'other/{id}'. The jobs are: "
     assert str(verify(f"other/{id}").exception).startswith(none)
@@ -186,10 +187,8 @@ def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, 
     told = " ".join(done.output.split())
     assert told.count("will refuse this job") == (1 if why and careful else 0), told
     if why and careful:
-        assert (
-            "note: with these data, north will refuse this job, even if a person approves it"
-            in told
-        )
+        note = "note: with these data, the site north will refuse this job, even if a person"
+        assert f"{note} approves it. Reason: " in told
         assert why in told
         assert "or the rules in fed/sites/north/policy.toml" in told
         assert (

@@ -451,7 +451,7 @@ def test_reproduce_writes_tables_figures_and_a_report(setups, names, monkeypatch
     feddcd(command)
     shown, progress = capsys.readouterr()
     assert "wrote a/report.html" in shown
-    lines = re.findall(r"(\d:\d\d:\d\d)  (\d+) of (\d+) cells are finished", progress)
+    lines = re.findall(r"(\d:\d\d:\d\d)  (\d+) of (\d+) experiments are finished", progress)
     done = [int(k) for _, k, _ in lines]
     assert done == list(range(int(lines[0][2]) + 1))  # one for each, off a terminal
     assert [time for time, *_ in lines] == sorted(time for time, *_ in lines)

@@ -202,7 +202,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(tmp_path, mon
         race_command(wish, tmp_path, True)
     assert end.value.code == 130
     said = capsys.readouterr().out
-    assert f"1 of 3 runs are finished and saved in {tmp_path / 'cells'}" in said
+    assert f"1 of 3 runs is finished and saved in {tmp_path / 'cells'}" in said
     assert "use the same command again: feddcd race --out 'my race'" in said
     race_command(wish, tmp_path, True)
     assert played == [1, 2, 2, 3]
@@ -317,8 +317,9 @@ def test_the_server_is_counted_beside_the_clients(tmp_path, monkeypatch, capsys)
     top, bottom = (" ".join(line.split()) for line in said.splitlines()[2:4])
     assert (top, bottom) == ("fewest at most fewest", "gap 1e-6 cases bytes up twice up + down")
     page = (tmp_path / "report.html").read_text()
-    assert "FedAvg sends the fewest bytes in 1 of 1 case" in page
-    assert "With the bytes of the server, Point-SAGA needs the fewest in 1 of 1 case." in page
+    assert "in 1 of 1 case, the clients send the fewest bytes with FedAvg." in page
+    both = "In 1 of 1 case, clients and server together send the fewest bytes with Point-SAGA."
+    assert both in page
     assert "Bytes that the server sent to reach a gap of 1e-6" in page
     with (tmp_path / "race.csv").open() as file:
         assert {row["both"] for row in csv.DictReader(file)} == {"200", "980"}
@@ -370,8 +371,8 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     results = gather(tmp_path, todo, tuned=False)
     *_, written = write_race(tmp_path, results, target=1e-6, notes=["<b>left out</b>"])
     text = written.read_text()
-    assert "Point-SAGA sends the fewest bytes in 2 of 2 cases" in text
-    assert text.count("sends the fewest bytes") == 1
+    assert "in 2 of 2 cases, the clients send the fewest bytes with Point-SAGA." in text
+    assert text.count("the clients send the fewest bytes with") == 1
     assert "means one of two things: at least half of the runs did not reach the gap" in text
     assert "We use the problems of the half &quot;scored&quot; to test these rules" in text
     assert "&lt;b&gt;left out" in text

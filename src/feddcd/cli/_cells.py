@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 @contextmanager
 def cells_shown(quiet: bool) -> "Iterator[Callable[[Step], None]]":
-    """Cells done, and how the one at work is doing."""
+    """Cells done, which are called experiments here, and how the one at work is doing."""
     if not quiet and not console.is_terminal:
         yield _lines()
         return
     columns = ("{task.description}", BarColumn(), "{task.fields[how]}", TimeElapsedColumn())
     with bars(*columns, quiet=quiet) as progress:
-        grid = progress.add_task("cells", total=None, how="reading data")
+        grid = progress.add_task("experiments", total=None, how="reading data")
         cell = progress.add_task("", total=None, how="", visible=False)
 
         def watch(step: "Step") -> None:
@@ -48,7 +48,8 @@ def _lines() -> "Callable[[Step], None]":
             return
         told, seconds = step.done, round(time.monotonic() - began)
         now = f"; now {_name(step)}" if step.done < step.cells else ""
-        note(f"{timedelta(seconds=seconds)}  {step.done} of {step.cells} cells are finished{now}")
+        done = f"{step.done} of {step.cells} experiments are finished{now}"
+        note(f"{timedelta(seconds=seconds)}  {done}")
 
     return watch
 

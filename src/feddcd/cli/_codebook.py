@@ -30,9 +30,9 @@ def codebook(
     cap_rare: Annotated[
         int | None,
         typer.Option(
-            help="Propose a cap and a step for each column of whole numbers, such as ages. feddcd "
-            "computes cap and step from the data, so that each value occurs in at least this "
-            "number of rows of each file. Default: no proposal.",
+            help="For each column of whole numbers, such as ages, propose a cap (the smallest and "
+            "largest value) and a step (to whose multiples values are rounded). With both, each "
+            "value occurs in at least this number of rows of each file. Default: no proposal.",
             min=2,
             metavar="ROWS",
         ),
@@ -67,7 +67,7 @@ def codebook(
         "your data"
     )
     if cap_rare:
-        say(f"{out}: the caps and steps in this codebook are also computed from your data")
+        say(f"{out}: read the caps and steps, too, because feddcd computed them from your data")
 
 
 @site_app.command("check")
@@ -106,9 +106,10 @@ def check_data(data: Path, book: "Codebook", where: str, how: "Reading") -> int:
         warn(note)
     beyond = [name for name in table.frame.columns if name not in book.columns]
     if beyond:
+        few = len(beyond) == 1
         warn(
-            "no study can use these columns, because the codebook does not have them: "
-            f"{listed(beyond)}"
+            f"the codebook does not have the {'column' if few else 'columns'} {listed(beyond)}, so "
+            f"no study can use {'this column' if few else 'these columns'}"
         )
     if not len(table.frame):
         raise DataError("no rows", file=str(data))

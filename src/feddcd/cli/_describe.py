@@ -118,7 +118,7 @@ def _doubts(table: Frame, left: tuple[LeftOut, ...]) -> Iterator[str]:
     """Which value is why a column is left out: for this terminal, not for the table."""
     for name in (name for each in left for name in each.names if name in table.doubts):
         doubt = table.doubts[name].placed(table.file, table.place, as_option)
-        yield f"{name} is not in the table: {doubt}"
+        yield f"the column {name!r} is not in the table. {doubt}"
 
 
 def _job(plan: DescribePlan, wanted: Wanted) -> str:

@@ -47,8 +47,8 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     file = out or Path(f"{site}.invite")
     if before is None and file.exists():
         warn(
-            f"the file {shown(file)} exists already, and feddcd replaces it. An older invitation "
-            f"of {site} in this file is no longer valid"
+            f"feddcd replaces the file {shown(file)}. If it had an older invitation of {site}, the "
+            "older invitation is no longer valid"
         )
     save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
@@ -62,7 +62,7 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
 
 
 def _replaced(site: str, before: desk.InvitationRecord) -> str:
-    told = f"the older invitation of {site} (of {when(before.made)}) is no longer valid"
+    told = f"the older invitation of {site}, made at {when(before.made)}, is no longer valid"
     if before.claim is None:
         return told
     return (
@@ -101,10 +101,12 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         f"site is {shown(folder)}"
     )
     if made.kept:
-        say(f"feddcd kept these files of an earlier enrolment: {', '.join(made.kept)}")
-        say("  so this site has the same keys, rules and log as before")
+        say(
+            "feddcd kept these files of an earlier enrolment, and this site uses them again: "
+            f"{', '.join(made.kept)}"
+        )
         found(kept=list(made.kept))
-    say(f"the first lines of {shown(unit)} say how the system can start this site")
+    say(f"to start this site together with the machine, read the first lines of {shown(unit)}")
     if not made.confirmed:
         _say_words(made.words)
     if site_runs(folder):
@@ -134,8 +136,8 @@ def _check_enrolled(invitation: Invitation, folder: Path, data: Path) -> None:
     if is_enrolled(invitation, folder) and load_place(folder).data != data.resolve():
         raise SpecError(
             f"the folder {shown(folder)} is already enrolled with this invitation, so you do not "
-            f"have to enrol again. For new rows of the same patients, replace the data file and "
-            f"keep its path. Only for other patients, edit `data` in "
+            "have to enrol again. For new rows of the same patients, replace the data file and "
+            "keep its path. Only if the new file has other patients, write its path as `data` into "
             f"{shown(folder / 'site.toml')}: with another path, the rules of this site forget all "
             "earlier jobs"
         )

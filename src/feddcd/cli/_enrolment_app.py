@@ -119,8 +119,8 @@ def study(
     job: Annotated[
         Path | None,
         option(
-            "Run the job in this file: job.toml, as `feddcd glm` writes it. To start a study "
-            "again after its end, leave out --job."
+            "Run the job in this file: job.toml, as `feddcd glm` or `feddcd describe` writes it. "
+            "To start a study again after its end, leave out --job."
         ),
     ] = None,
     follow: Annotated[bool, option("Show the events of the study until the study ends.")] = True,
@@ -132,13 +132,15 @@ def study(
         float | None,
         option(
             "Wait at most this number of days for the decisions of people at the sites. Default: "
-            "approval_patience (in seconds) in the job file or in federation.toml, otherwise 7."
+            "the setting approval_patience (in seconds) of the job file or of federation.toml, or "
+            "7 days without this setting."
         ),
     ] = None,
     cancel: Annotated[
         bool,
         option(
-            "End this study without a result while it waits or runs (needs no --job).", "--cancel"
+            "End this study without a result, even while it runs. --cancel needs no --job.",
+            "--cancel",
         ),
     ] = False,
 ) -> None:

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from .._errors import Failed, SpecError
 from .._files import shown
-from .._text import listed, printable
+from .._text import listed, printable, sentence_list
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import in_mode
 from ..federation.folder import FederationFolder, load_places, mend_port
@@ -29,7 +29,14 @@ from ..runs.spec import Spec, parse_setting
 from ._certain import warn_certain
 from ._federation_options import TRIAL_SITES
 from ._habits import found
-from ._tables import check_columns, load_job, rows_by_site, show_event, show_table
+from ._tables import (
+    check_columns,
+    load_job,
+    rows_by_site,
+    show_event,
+    show_table,
+    up_again,
+)
 from ._terminal import bars, console, escape, say, warn
 
 if TYPE_CHECKING:
@@ -74,8 +81,8 @@ def init_command(options: dict[str, Any]) -> None:
     say(f"feddcd made the federation {config.name}{of} in the folder {shown(folder.path)}")
     if options["authority"]:
         say(
-            f"move {options['authority']} to another machine: a person who has the file ca.key "
-            "can pretend to be the coordinator"
+            f"move the folder {options['authority']} to another machine: a person who has its file "
+            "ca.key can pretend to be the coordinator"
         )
     if not names:
         at = shlex.quote(shown(folder.path))
@@ -101,7 +108,8 @@ def _say_next_of_sites(folder: FederationFolder, names: list[str]) -> None:
     say(f"to try the federation on this machine: feddcd federation simulate {at}")
     say(
         f"for sites on other machines: send each site its folder, for example {shown(first)}. "
-        f"Here: feddcd federation serve {at}. At each site: feddcd federation site SITE_DIR"
+        f"On this machine: feddcd federation serve {at}. At each site: feddcd federation site "
+        "SITE_DIR"
     )
 
 
@@ -110,8 +118,8 @@ def certify_command(path: Path, authority: Path | None) -> None:
     told = certify(folder, authority)
     found(host=folder.config().host, new_authority=bool(told))
     say(
-        f"feddcd made a new certificate for {folder.config().host}. The server uses this "
-        "certificate after its next start"
+        f"feddcd made a new certificate for {folder.config().host}. Stop the server and start it "
+        "again, so that it uses this certificate"
     )
     if told:
         say(
@@ -141,10 +149,11 @@ def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:
         sys.exit(0 if last["converged"] else 1)
     show_training(folder)
     if last["unsettled"]:
-        away = ", ".join(last["unsettled"])
+        away = last["unsettled"]
+        whose, they = ("has", "its") if len(away) == 1 else ("have", "their")
         say(
-            f"these sites have not sent their last sums yet: {away}. These sites send their last "
-            "sums when the training runs again",
+            f"{sentence_list(away)} {whose} not sent {they} last sums yet. To get them, run the "
+            f"training again: {up_again(folder)}",
             style="yellow",
         )
 
@@ -259,7 +268,7 @@ def verify_command(path: Path, id: str = "", site: Path | None = None) -> None:
     near = (path, path.parent, path.parent.parent)
     if not path.is_file() and any((place / "site.toml").exists() for place in near):
         raise SpecError(
-            f"the folder of a site has no proof file, and {shown(path)} is such a folder. Ask the "
+            f"{shown(path)} belongs to a site, and a site has no proof file. Ask the "
             "coordinator for the file `proof` of the study, then give this command: feddcd "
             "federation verify proof --site SITE_DIR"
         )

@@ -105,8 +105,8 @@ def glm_command(
         _predict(model, roles, table, plan, book, folder)
     if not model.result_.converged:
         warn(
-            f"the coefficients are not proven to --tol {model.tol:g} after "
-            f"{plural(model.result_.n_exchanges, 'exchange')}; summary.txt says why",
+            f"after {plural(model.result_.n_exchanges, 'exchange')}, the errors of the "
+            f"coefficients are not proven to be below --tol {model.tol:g}; summary.txt says why",
             grave=True,
         )
         sys.exit(1)

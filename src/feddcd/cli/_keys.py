@@ -21,13 +21,14 @@ def keys(table: Frame, plan: Any) -> Iterator[str]:
             continue
         if is_identifier(name, values):
             yield (
-                f"the values of {name} identify a person, because each row has a different value. "
-                f"Careful sites refuse a job with {name}; leave it out of the formula"
+                f"the values of the column {name!r} identify a person, because each row has a "
+                "different value. Careful sites refuse a job with this column; leave it out of the "
+                "formula"
             )
         elif may_identify(name, values):
             yield (
-                f"{_told(name, values)}. Careful sites do not refuse a job with {name}, because "
-                f"their rules count rows, not persons. {_if_so(name)}, and leave it out of the "
+                f"{_told(name, values)}. Careful sites do not refuse a job with this column, "
+                f"because their rules count rows, not persons. {_if_so()}, and leave it out of the "
                 "formula"
             )
 
@@ -40,19 +41,19 @@ def undeclared(table: Frame, book: Codebook) -> Iterator[str]:
         if any(map(entry.allows, USED)):
             values = table.frame[name].dropna().tolist()
             if is_identifier(name, values) or may_identify(name, values):
-                yield f"{_told(name, values)}. {_if_so(name)}"
+                yield f"{_told(name, values)}. {_if_so()}"
 
 
 def _told(name: str, values: list[Any]) -> str:
     different = len(set(values))
     return (
-        f"the values of {name} may identify persons: {different:,} different values in "
-        f"{len(values):,} rows"
+        f"the values of the column {name!r} may identify persons: it has {different:,} different "
+        f"values in {len(values):,} rows"
     )
 
 
-def _if_so(name: str) -> str:
+def _if_so() -> str:
     return (
-        f'If each value of {name} belongs to one person, write type = "identifier" for {name} in '
-        "the codebook"
+        'If each value belongs to one person, write type = "identifier" for this column in the '
+        "codebook"
     )

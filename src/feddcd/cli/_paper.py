@@ -114,9 +114,9 @@ def tune(
     """Find step sizes and local epochs of FedAvg, FedProx and SCAFFOLD, and the η of FedDCD on
     linear models. The command tries all settings of a grid.
 
-    The command takes hours on a CPU, and minutes on an accelerator (a GPU). `reproduce --variant
-    paper` uses the result in paper/tuned.toml. Example: feddcd tune --problem digits-softmax
-    --split iid
+    The command takes hours on a CPU, and minutes on an accelerator (a GPU). It does not change
+    `reproduce --variant paper`, which uses settings that come with feddcd. Example: feddcd tune
+    --problem digits-softmax --split iid
     """
     from ..paper import tune as paper
     from ..paper.cells import PAPER_PROBLEMS
@@ -145,13 +145,18 @@ def tune(
 
 
 NOTES = """\
-c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα.
+N, τ, α, β, ε, ζ, σ, K: the options --N, --tau, --alpha, --beta, --eps, --zeta,
+  --sigma and --local-steps.
+c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα,
+  n = N/τ, ρ = α (√((n-1)² + 4nc) + n - 1)/2.
+per round: In each round, the bound of the error is multiplied by this number.
+The column remark says what the number of rounds means:
 bound: After this number of rounds, the expected error is at most ε times the
   first error.
 order: The paper's O(...) without its unknown constant. This number shows only
-  how the rounds grow.
+  how the number of rounds grows.
 lower: On the worst problem, every method needs at least this number of rounds.
-trivial: There is no such limit, because β <= Nα.
+trivial: The paper has no such lower limit for β <= Nα.
 A round of AccFedDCD has two cohorts. Inexact FedDCD solves the
 local problems of the first round exactly."""
 

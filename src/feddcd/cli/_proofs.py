@@ -120,18 +120,18 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         roster=proven.proof.roster.words(), exchanges=len(proven.proof.exchanges) - 1,
         said=list(proven.said()), compared=compared, not_compared=[],
     )  # fmt: skip
-    say("this proof is about this plan, which all its sites signed:")
+    say("all sites in this proof signed this plan:")
     for line in proven.about():
         say(f"  {printable(line)}")
     found(about=proven.about())
     say_lines(result.summary(width()))
     say(f"job {job.short} of feddcd {printable(job.version)}")
     if study:
-        where = f"the log of {load_place(site).client}" if site else "the folder"
-        say(f"name of the study: {printable(study)}, from {where}. No site signed this name")
+        where = f"the log of {load_place(site).client} has" if site else "its folder has"
+        say(f"name of the study: {printable(study)} ({where} this name; no site signed it)")
     say(
-        "the proof does not name the federation. The six words of its list of sites are: "
-        f"{proven.proof.roster.words()}"
+        "this proof does not contain the name of the federation. The six words of the list of "
+        f"sites are: {proven.proof.roster.words()}"
     )
     for line in proven.said():
         say(f"  {printable(line)}")
@@ -162,8 +162,9 @@ def _say_others(folder: FederationFolder) -> None:
     found(not_checked=others)
     for name in others:
         say(
-            f"feddcd did not check {printable(name)}, another study of this federation. To check "
-            f"it: feddcd federation verify {shlex.quote(shown(folder.path))} {shlex.quote(name)}"
+            f"this federation also has the study {printable(name)}, which feddcd did not check "
+            f"now. To check it: feddcd federation verify {shlex.quote(shown(folder.path))} "
+            f"{shlex.quote(name)}"
         )
 
 
@@ -175,13 +176,13 @@ def _check_site(folder: Path, proven: Verified) -> tuple[str, list[str]]:
     there = folder / "results" / study
     files = check_files(proven, there) if study and there.is_dir() else []
     found(own_answers=count, own_files=files)
-    own = f"the log of {place.client} has all {count} answers of {place.client} in this proof"
+    own = f"this proof has {plural(count, 'answer')} of {place.client}. The log of {place.client}"
     table = (
         f"these files in {shown(there)} follow from the proof: {', '.join(files)}"
         if files
         else f"{place.client} got no table of this study, so feddcd compared no table at this site"
     )
-    return study, [f"{own}, with the same digests, and no other answers to this job", table]
+    return study, [f"{own} has the same answers to this job, and no others", table]
 
 
 def _check_around(folder: FederationFolder, proven: Verified) -> list[str]:
@@ -192,7 +193,7 @@ def _check_around(folder: FederationFolder, proven: Verified) -> list[str]:
     plan = folder.config().plan
     same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
     found(same_plan=same)
-    other = "CAREFUL: the plan that is in this folder now is not the plan of the proof"
+    other = "CAREFUL: the plan in this folder has changed: it is not the plan of the proof"
     return lines if same else [*lines, other]
 
 

@@ -27,10 +27,11 @@ from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 RANKS = (
-    "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
-    "at most twice: the share in which they send at most twice the fewest bytes",
-    "fewest up + down: the same as the first, with the bytes of the server",
     "a case: one problem with one share of the clients",
+    "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
+    "at most twice: the share of the cases in which they send at most twice the fewest bytes",
+    "fewest up + down: the share of the cases in which clients and server together send the "
+    "fewest bytes",
 )  # below the first table
 
 
@@ -64,7 +65,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if not todo:
         raise SpecError(f"this race has no runs: {'; '.join(missing)}")
     check_tables(chosen)
-    say(f"{_size(wish, len(chosen), len(runners), len(todo))}, in {out}")
+    say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
     try:
@@ -127,7 +128,10 @@ def _run(
 
 def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
     done = sum(finished(out, cell) is not None for cell in todo)
-    say(f"stopped; {done} of {plural(len(todo), 'run')} are finished and saved in {out / 'cells'}")
+    are = "is" if done == 1 else "are"
+    say(
+        f"stopped; {done} of {plural(len(todo), 'run')} {are} finished and saved in {out / 'cells'}"
+    )
     say(f"to continue, use the same command again: {origin().command}")
 
 
@@ -135,8 +139,8 @@ def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
     notes = [f"Left out: {reason}" for reason in missing]
     if wish.behind is not None:
         notes.append(
-            f"A run stopped when its clients had sent {wish.behind:g} times the bytes that "
-            f"{methods.title(leader)} needed to reach the gap {wish.target:g}."
+            f"A run of another method stopped when its clients had sent {wish.behind:g} times the "
+            f"bytes that {methods.title(leader)} needed to reach the gap {wish.target:g}."
         )
     return notes
 

@@ -53,15 +53,16 @@ def race(
     limit: Annotated[
         float,
         option(
-            "Stop a run when its clients have sent as many bytes as this number of copies of the "
-            "model, in 64-bit numbers."
+            "Stop a run when its clients have sent this number of times the bytes of one model "
+            "(64 bits for each number)."
         ),
     ] = 8000,
     behind: Annotated[
         float | None,
         option(
-            "Run the first named method before the others, and count the bytes that its clients "
-            "send to reach the gap. Stop a run of another method at this number times these bytes."
+            "Run the method of the first --algorithm before the others, and count the bytes that "
+            "its clients send to reach the gap. Stop each run of another method when its clients "
+            "have sent this number of times as many bytes."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,

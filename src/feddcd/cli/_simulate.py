@@ -27,7 +27,7 @@ from ._study_text import study_text
 from ._tables import show_table
 from ._terminal import note, say
 
-EARLIER = "This check does not know earlier jobs, which can be a reason for more refusals"
+EARLIER = "this check does not know earlier jobs: because of them, sites may refuse more"
 
 
 class Trial(NamedTuple):

@@ -46,7 +46,9 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
             head = verify_log(folder)
         left, refused, _ = log_of(folder)
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
-        said = f"{plural(left, 'answer')} left this site, {plural(refused, 'question')} refused"
+        said = (
+            f"{plural(left, 'answer')} left this site, which refused {plural(refused, 'question')}"
+        )
         whole = f"the log has {plural(head.lines, 'line')} and is complete"
         return say(f"{said}; {whole}; the hash of its last line is {head.hash}")
     if log or job:
@@ -85,7 +87,8 @@ def deny_command(folder: Path, ids: list[str]) -> None:
     if any(AFTER_DENIAL in line for line in shown):
         say(
             "call the other sites before they approve a job without this site: this site answered "
-            "an earlier job, and both jobs together reveal the sums of this site alone"
+            "an earlier job. The sums of that job and of a job without this site together reveal "
+            "the sums of this site alone"
         )
 
 
@@ -135,20 +138,21 @@ def withdraw_command(folder: Path, why: str) -> None:
     append(folder, {"withdrawal": why, "closed": count})
     found(closed=count, why=why)
     say(
-        f"feddcd closed {plural(count, 'set')} of rows of earlier jobs, so that new jobs can use "
-        "the remaining rows. The log of this site has a line about the withdrawal."
+        f"feddcd closed {plural(count, 'set')} of rows of earlier jobs. Rule 7 does not compare "
+        "new jobs with a closed set, so new jobs can use the remaining rows. The log of this site "
+        "has a line about the withdrawal."
     )
     say("Now remove the rows from the data file, if they are still there.")
     say(
         "WARNING: rule 7 (sets of rows) does not compare new jobs with earlier jobs any more. If "
         "the sites repeat an earlier job, everyone who has the sums of both jobs can subtract "
-        "them. The difference is the sums of the removed rows alone. If only one row was removed, "
-        "the difference shows the values of this row."
+        "them. The differences are the sums of the removed rows alone. If only one row was "
+        "removed, they show the values of this row."
     )
     say(
-        "Do not approve a repeat of an earlier job yet: before it, at least "
-        f"{plural(max(least, 1), 'row')} of the data file must have changed, the withdrawn rows "
-        f"included{why_so}. A job with more parameters needs more rows."
+        "Do not approve a repeat of an earlier job before at least "
+        f"{plural(max(least, 1), 'row')} of the data file {'have' if least > 1 else 'has'} "
+        f"changed, the withdrawn rows included{why_so}. A job with more parameters needs more rows."
     )
     say(
         "feddcd does not tell the other sites about this withdrawal. Call the people there: ask "

@@ -41,8 +41,8 @@ def study_command(
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         return say(
-            "the study will start as soon as the coordinator accepts connections. To let it "
-            f"accept them: feddcd federation serve {_at(folder)}"
+            f"study {name} starts when `feddcd federation serve` runs. To start this command: "
+            f"feddcd federation serve {_at(folder)}"
         )
     if not follow:
         return _say_begun(study)
@@ -140,17 +140,17 @@ def unresponsive(study: FederationFolder, hang: Hang) -> list[str]:
     return [
         f"study {study.study} may not continue for now: {hang.words()}",
         f"  to see what to do: feddcd federation status {_at(study)}",
-        "  this command waits until then. You can stop this command with Ctrl-C: the study still "
-        "continues when `serve` responds",
+        "  this command waits until `serve` responds. You can stop this command with Ctrl-C: the "
+        "study continues without it",
     ]
 
 
 def unserved(study: FederationFolder) -> list[str]:
     return [
-        f"study {study.study} does not continue, because nobody serves this federation: the "
-        "command `feddcd federation serve` was stopped or killed",
+        f"study {study.study} does not continue, because the command `feddcd federation serve` "
+        "was stopped or killed",
         "  nothing is lost. To continue, give this command in another terminal: feddcd federation "
         f"serve {_at(study)}",
-        "  this command waits until then. You can stop this command with Ctrl-C: the study still "
-        "continues when `serve` runs",
+        "  this command waits until `serve` runs. You can stop this command with Ctrl-C: the study "
+        "continues without it",
     ]

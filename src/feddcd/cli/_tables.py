@@ -102,8 +102,8 @@ def check_columns(plan: Any, data: dict[str, Any], group: str) -> None:
         if repr(group) in str(reason):
             told += (
                 f". With --group {group}, feddcd divides the rows by this column, so the sites do "
-                "not have it. Make the job again without this column: give --group "
-                f"{group} to that command, too"
+                f"not have it. Make the job again without this column: add --group {group} to the "
+                "command that writes job.toml (`feddcd glm` or `feddcd describe`)"
             )
         raise DataError(told, column=reason.column) from None
 

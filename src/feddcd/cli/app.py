@@ -165,7 +165,8 @@ def run(
 @app.command(rich_help_panel="Commands")
 @_takes_a_spec(
     algorithm=Annotated[
-        list[str] | None, option(f"Run this method. Repeat --algorithm for each. Default: {USUAL}.")
+        list[str] | None,
+        option(f"Run this method. Repeat --algorithm for each method. Default: {USUAL}."),
     ],
     settings=Annotated[
         list[str] | None,

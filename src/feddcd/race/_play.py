@@ -65,7 +65,8 @@ def _parts(data: Dataset, problem: RaceProblem) -> list[np.ndarray]:
         return partition(data.y, problem.partition, problem.clients, X=data.X)
     if data.groups is None:
         raise DataError(
-            f"{problem.name}: these data have no natural groups, so give the number of clients"
+            f"{problem.name}: these data have no groups that could be clients, so give the number "
+            "of clients in the file of the problem, for example clients = 20"
         )
     return [np.flatnonzero(data.groups == g) for g in np.unique(data.groups)]
 

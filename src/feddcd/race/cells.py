@@ -175,7 +175,10 @@ def _check(shares: Sequence[float], bits: Sequence[int], seeds: int, limit: floa
     if seeds < 1:
         raise SpecError(f"the race needs at least one seed, got {seeds}")
     if not limit > 0:
-        raise SpecError(f"the limit of bytes, counted in models, must be above 0; got {limit:g}")
+        raise SpecError(
+            "the limit (the bytes of a run, divided by the bytes of one model) must be above 0; "
+            f"got {limit:g}"
+        )
 
 
 def trials(cell: RaceCell, chosen: dict[str, float]) -> list[RaceCell]:

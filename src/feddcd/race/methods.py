@@ -39,8 +39,8 @@ def _add(file: Path) -> list[str]:
     own = {row.name: row for row in rows if row.algorithm.__module__ == name}
     if not own:
         raise SpecError(
-            f"{file}: this file has no method: it must contain a class of an algorithm and its "
-            "row, an object of the class feddcd.algorithms.Method"
+            f"{file}: this file has no method: it must contain the class of an algorithm, and an "
+            "object of the class feddcd.algorithms.Method that describes this algorithm"
         )
     for row in own.values():
         if digest_of(row.name) not in (None, digest):

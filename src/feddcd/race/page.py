@@ -41,9 +41,9 @@ COLUMNS = ("rounds", "up", "down", "both", "uploads", "steps")
 UP_QUARTILES = ("up_models_quartile1", "up_models_quartile3")
 WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
 ALONE = (
-    "Each line is a method. It shows how far the gap fell at which cost, as a median over the "
-    "seeds. Lines further left are better, because the methods need less for the same gap. A "
-    "method that cannot run on this problem has no line."
+    "Each line is a method. The line shows how many bytes (or rounds) the method needed to reach "
+    "each gap, as a median over the seeds. Lines further left are better, because the methods need "
+    "less for the same gap. A method that cannot run on this problem has no line."
 )
 ABOUT = (
     "Each line is a method. For example, at the factor 2 the line shows the share of the cases "
@@ -125,23 +125,24 @@ def _findings(results: Results, target: float) -> Iterator[str]:
     up, both = (costs(results, target, what) for what in ("up", "both"))
     for name, entries in fields(results):
         together = [
-            f" With the bytes of the server, {methods.title(row.entry.method)} needs the fewest in "
-            f"{row.first * row.places:.0f} of {plural(row.places, 'case')}."
+            f" In {row.first * row.places:.0f} of {plural(row.places, 'case')}, clients and server "
+            f"together send the fewest bytes with {methods.title(row.entry.method)}."
             for row in ranked(both, entries)[:1]
         ]
         for row in ranked(up, entries)[:1]:
             yield (
-                f"{name}: {methods.title(row.entry.method)} sends the fewest bytes in "
-                f"{row.first * row.places:.0f} of {plural(row.places, 'case')}. It sends at most "
-                f"twice the fewest bytes in {row.within * row.places:.0f} of "
-                f"{plural(row.places, 'case')}.{''.join(together)}"
+                f"{name}: in {row.first * row.places:.0f} of {plural(row.places, 'case')}, the "
+                f"clients send the fewest bytes with {methods.title(row.entry.method)}. In "
+                f"{row.within * row.places:.0f} of {plural(row.places, 'case')}, they send with it "
+                f"at most twice as many bytes as with the best method.{''.join(together)}"
             )
 
 
 def _ranks(results: Results, target: float) -> Iterator[str]:
     head = [
-        "method", "cases", "clients send the fewest bytes in", "at most twice the fewest bytes in",
-        "clients and server together send the fewest bytes in",
+        "method", "cases", "cases in which the clients send the fewest bytes",
+        "cases in which they send at most twice the fewest bytes",
+        "cases in which clients and server together send the fewest bytes",
     ]  # fmt: skip
     by_field = groupby(standings(results, target), lambda found: found.field)
     for field, found in by_field:

@@ -64,9 +64,9 @@ def _speed(power: np.ndarray, gap: np.ndarray, floor: float) -> float | None:
 def _doubt(name: str, value: float, speed: float) -> str:
     seen = max(speed, 0.01)
     return (
-        f"{name} = {value:.3g} may be a wrong setting: the certified gap fell at only "
-        f"{seen:.2g} times the speed that this {name} promises. Try --set "
-        f"{name}={value * seen * (1 - seen / 4):.2g}, or the method {OTHERS}."
+        f"{name} = {value:.3g} may be a wrong setting: the certified gap fell only "
+        f"{seen:.2g} times as fast as this {name} promises. Try --set "
+        f"{name}={value * seen * (1 - seen / 4):.2g}, or another method: {OTHERS}."
     )
 
 
@@ -76,5 +76,5 @@ def _distance(name: str, value: float, rate: float, gap: float, target: float) -
     return (
         f"the run did not reach the target gap {target:g}. With {name} = {value:.3g} the gap "
         f"becomes ten times smaller in about {tenth}, so "
-        f"the run needs about {rounds}. The method {OTHERS} may need fewer rounds."
+        f"the run needs about {rounds}. Another method may need fewer rounds: {OTHERS}."
     )

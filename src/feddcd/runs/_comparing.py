@@ -7,6 +7,7 @@ from typing import Any, overload
 import numpy as np
 
 from .._errors import SpecError
+from .._text import listed
 from .._types import Params
 from ..algorithms import ALGORITHMS, AbstractAlgorithm
 from ..problems import AbstractProblem
@@ -117,7 +118,9 @@ def compare(
     settings, methods = settings or {}, labelled(algorithms)
     odd = [label for label in settings if label not in methods]
     if odd:
-        raise SpecError(f"settings names {odd}, but the methods are only {list(methods)}")
+        raise SpecError(
+            f"settings contains {listed(odd)}, but the methods are only {listed(methods)}"
+        )
     spec, given = collect(data, **shared, options=options)
     runs = {
         label: choose(spec, given, method, with_bits(settings.get(label), bits))

@@ -232,12 +232,16 @@ def _of_data(
 def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None:
     if names is None:
         return given.names
-    N = len(given.problem.mu) if given.problem is not None else len(given.parts or ())
+    if given.problem is None and given.parts is None:
+        raise SpecError(
+            "leave out names: you can give names only with a problem, with parts or with a list of "
+            "tables"
+        )
+    N = len(given.parts or ()) if given.problem is None else len(given.problem.mu)
     if len(names) != N:
         raise SpecError(
-            f"there are {plural(len(names), 'name')} for {plural(N, 'client')}. Give one "
-            "name for each client. You can give names only with a problem, with parts or with a "
-            "list of tables"
+            f"names contains {plural(len(names), 'name')} for {plural(N, 'client')}: give one name "
+            "for each client"
         )
     return tuple(map(str, names))
 

@@ -25,7 +25,7 @@ def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractPart
     if kind == "everyone" and spec.tau is not None and tau != N:
         raise SpecError(
             f"with <participation>, all {N} clients take part in every round, so <tau> cannot be "
-            "used: leave out one of the two",
+            "used: leave out one of these two settings",
             settings={"participation": "everyone", "tau": tau},
         )
     if kind == "uniform":

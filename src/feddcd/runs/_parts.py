@@ -39,11 +39,11 @@ def check_parts(parts: list[np.ndarray], rows: int) -> None:
     held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
     if held.max() > 1:
         raise SpecError(
-            f"parts contains row {held.argmax()} {held.max()} times, but each row must be in "
-            "exactly one part"
+            f"row {held.argmax()} is in parts {held.max()} times, but each row must be in exactly "
+            "one part"
         )
-    if held.min() < 1:
+    if absent := int(np.sum(held == 0)):
         raise SpecError(
-            f"each row must be in exactly one part, but parts does not contain "
-            f"{plural(int(np.sum(held == 0)), 'row')}; the first is row {held.argmin()}"
+            f"each row must be in exactly one part, but {plural(absent, 'row')} "
+            f"{'is' if absent == 1 else 'are'} in no part; the first is row {held.argmin()}"
         )

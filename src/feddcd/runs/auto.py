@@ -20,7 +20,7 @@ def choose_method(*, convex: bool, l2: float, size: int, everyone: bool) -> Meth
     """By the model (`size` is its number of parameters), the penalty and whether all clients take
     part in every round."""
     if not convex:
-        why = "the model is not convex, so no method gives a proof; feddcd needs no step size"
+        why = "it needs no step size. The model is not convex, so no method can give a proof"
         return MethodChoice("feddcd", why)
     if l2 <= 0 and size > LARGE and everyone:
         why = (

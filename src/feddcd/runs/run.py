@@ -94,7 +94,8 @@ class RunLoop:
         if history.rounds < done:
             raise disk.FolderError(
                 f"{folder}: history.csv ends at round {history.rounds}, but the checkpoint "
-                f"is at round {done}"
+                f"is at round {done}, so the run cannot continue. Start the run again from "
+                f"{folder / 'config.toml'}"
             )
         self.history = History({name: column[:done] for name, column in history.items()})
         self.lower_bound = float(np.nanmax(np.append(self.history["lower_bound"], -np.inf)))

@@ -106,7 +106,9 @@ class Spec:
             raise SpecError(f"unknown dtype {self.dtype!r}{nearest(self.dtype, DTYPES)}")
         for name in self.given:
             if name not in OBJECTS:
-                raise SpecError(f"given has the unknown name {name!r}{nearest(str(name), OBJECTS)}")
+                raise SpecError(
+                    f"the setting given has the unknown name {name!r}{nearest(str(name), OBJECTS)}"
+                )
         for name in ("seed", "split_seed"):
             seed = getattr(self, name)
             if seed is not None and not 0 <= seed < 2**31:
