@@ -125,8 +125,6 @@ NOT_RUN = {  # what is printed and not run, and why
     "deploy.md": {
         "pip install 'feddcd[flower]'": INDEX,
         "pip install 'feddcd[flower,train]'": INDEX,
-        "pip install --require-hashes -r requirements-site.lock": INDEX,
-        "pip install --no-deps --no-build-isolation .": INDEX,
         "feddcd federation serve fed": SERVES,
         "feddcd federation site north": SERVES,
     },
