@@ -281,7 +281,7 @@ class Method:
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
             told = f"the method {self.name} cannot have the setting {both[0]!r}"
-            raise SpecError(f"{told}, because local solvers have a setting of this name")
+            raise SpecError(f"{told}, because local solvers already have it: choose another name")
 
     @property
     def sends(self) -> Sends:

@@ -65,8 +65,8 @@ class Roster:
         _check_distinct(self.members)
         if unknown := set(self.signatures) - set(self.names):
             raise Refused(
-                f"the roster has a signature of {printable(min(unknown))}, which is not "
-                "in the roster"
+                f"the roster has a signature of {printable(min(unknown))}, but this site is not in "
+                "the roster"
             )
 
     @property
@@ -118,7 +118,7 @@ class Roster:
                 signing.verify_roster(member.signing, self.digest, self.signatures[name])
             except Refused:
                 raise Refused(
-                    f"{name} did not make the signature that the roster has for {name}"
+                    f"the signature of {name} in the roster was not made with the key of {name}"
                 ) from None
         return self
 
@@ -230,9 +230,9 @@ def _check_distinct(members: Iterable[RosterMember]) -> None:
             )
         folded = unicodedata.normalize("NFKC", member.name.casefold())
         if folded in names:
-            raise Refused(f"two sites have the name {member.name}, or names that look the same")
+            raise Refused(f"two sites have the name {member.name!r}, or names that look the same")
         if keys & {member.signing, member.agreement} or member.signing == member.agreement:
-            raise Refused(f"{member.name} has a key that another site in the roster has")
+            raise Refused(f"a key of {member.name} is twice in the roster")
         names.add(folded)
         keys |= {member.signing, member.agreement}
 
