@@ -30,7 +30,7 @@ def test_a_signed_roster_goes_through_json():
     assert Roster.from_json(dated.to_json()).made == 5
     assert len({dated.digest, Roster(MEMBERS, made=6).digest, again.digest}) == 3
     for wrong in (-1, 2**60, 1.5, True, "5"):
-        with pytest.raises(Refused, match="a time from 0 to"):
+        with pytest.raises(Refused, match="time of a roster must be a whole number from 0 to"):
             Roster(MEMBERS, made=wrong)
     assert again.words() == SIGNED.words()
 

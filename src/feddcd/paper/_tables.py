@@ -113,7 +113,7 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
         best, notes = BEST_SEEN.get(block[0]["problem"]), _footnotes(block)
         if best is not None:
             notes.insert(
-                0, f"The gap is the distance to {best}, the best value that the authors saw."
+                0, f"The gap is the distance to {best}, the best objective that the authors saw."
             )
         blocks.append(Block(title_of(block), notes, head, groups))
     return blocks

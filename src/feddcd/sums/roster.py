@@ -59,7 +59,10 @@ class Roster:
         self.members = tuple(sorted(given, key=lambda member: member.name))
         self.signatures, self.made = dict(signatures), made
         if type(made) is not int or not 0 <= made < LATEST:
-            raise Refused(f"a roster must have a time from 0 to {LATEST - 1}, got {made!r:.30}")
+            raise Refused(
+                f"the time of a roster must be a whole number from 0 to {LATEST - 1}, got "
+                f"{made!r:.30}"
+            )
         if not 0 < len(self.members) <= MOST_SITES:
             raise Refused(f"a roster must have 1 to {MOST_SITES} sites, got {len(self.members)}")
         _check_distinct(self.members)

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ... import tree
 from ..._errors import Refused
+from ..._text import sentence_list
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm, extra_sent, opened, opened_now, parts_of, travelling
 from ...participation import broadcast_key
@@ -286,8 +287,8 @@ def retire(
     missing = [other for other in others if other not in by_id]
     if missing:
         raise Refused(
-            f"{', '.join(gone)} cannot leave yet, because these sites have not sent "
-            f"their last sums: {', '.join(missing)}"
+            f"{', '.join(gone)} cannot leave yet, because {sentence_list(missing)} "
+            f"{'has not sent its' if len(missing) == 1 else 'have not sent their'} last sums"
         )
     held = [by_id[other].conserved for other in others]
     if not held or held[0] is None:
