@@ -20,6 +20,10 @@ LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, where \n ends a l
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 MOST_BYTES = 10_000_000
 MOST_DEPTH = 20
+KINDS = {  # in messages
+    str: "a text", int: "a whole number", float: "a number", bool: "true or false",
+    list: "a list", tuple: "a list", dict: "a table of names and values",
+}  # fmt: skip
 TOO_DEEP = "the tables or lists of the file are nested too deeply"
 
 
@@ -61,16 +65,15 @@ def _remedied(reason: ValueError) -> str:
 
 def _content(path: Path, error: type[SpecError]) -> bytes:
     """Of a file: a device or a pipe may never end."""
-    told = f"this must be a regular file of at most {MOST_BYTES // 10**6} MB"
     if "\0" in str(path):
         raise error("the file cannot be read: its name contains a zero byte")
     mode = path.stat().st_mode
     if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):  # opening a folder says what it is
-        raise error(told)
+        raise error("this is not a regular file")
     with path.open("rb") as file:
         content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise error(told)
+        raise error(f"this file is too large: it has more than {MOST_BYTES // 10**6} MB")
     return content
 
 
@@ -118,7 +121,7 @@ def typed(cls: type, name: str, value: Any) -> Any:
         value = tuple(value)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
         quoted = unquoted(value) if kind in (int, float) else ""
-        raise SpecError(f"{name} should be of type {kind.__name__}, got {value!r}{quoted}")
+        raise SpecError(f"{name} should be {KINDS.get(kind, kind.__name__)}, got {value!r}{quoted}")
     if kind is float and value != value:
         raise SpecError(f"{name} should be a number, got {value}")
     return value

@@ -18,7 +18,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' and the list of what there is."""
     known = list(known)
     if not known:
-        return "; no name is known here"
+        return "; there is nothing to choose from"
     listing = f"known names are {', '.join(sorted(known))}"
     close = closest(name, known)
     return f"{close} The {listing}" if close else f"; the {listing}"

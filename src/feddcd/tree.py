@@ -108,8 +108,10 @@ def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
     """The inverse of `flatten`, with the structure of `like`; the first mismatch is named."""
     leaves, structure = jax.tree.flatten(like)
     expected = dict(zip(_names(structure), leaves, strict=True))
-    if odd := sorted(set(expected) ^ set(arrays)):
-        raise CodecError(f"these arrays of the file do not match this run: {', '.join(odd[:5])}")
+    if gone := sorted(set(expected) - set(arrays)):
+        raise CodecError(f"the {_arrays(gone)} missing")
+    if more := sorted(set(arrays) - set(expected)):
+        raise CodecError(f"the {_arrays(more)} unknown here")
     for name, leaf in expected.items():
         want = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else np.asarray(leaf)
         have, shape, dtype = arrays[name], want.shape, want.dtype
@@ -123,6 +125,10 @@ def restore(like: PyTree, arrays: Mapping[str, np.ndarray]) -> PyTree:
                 f"{name} has the type {dtype}, but JAX works with 32 bits: set JAX_ENABLE_X64=1"
             )
     return jax.tree.unflatten(structure, [jnp.asarray(arrays[name]) for name in expected])
+
+
+def _arrays(names: list[str]) -> str:
+    return f"array {names[0]} is" if len(names) == 1 else f"arrays {', '.join(names[:5])} are"
 
 
 def alike(leaf: Any) -> Any:

@@ -121,12 +121,15 @@ def test_what_a_method_sends_is_stated_not_guessed():
             {"algorithm": AbstractAlgorithm},
             "AbstractAlgorithm.sends must be one of model, gradient",
         ),
-        ({"solver": "newtn"}, "the method feddcd has the unknown solver 'newtn'"),
+        (
+            {"solver": "newtn"},
+            "has the unknown solver 'newtn'; did you mean 'newton'?",
+        ),
         (
             {"settings": {"lr": lambda *_: 1.0}},
             (
-                "the method feddcd cannot have the setting 'lr', because local solvers have a "
-                "setting of"
+                "the method feddcd cannot have the setting 'lr', because local solvers "
+                "already have it: choose another name"
             ),
         ),
     ],

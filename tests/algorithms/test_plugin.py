@@ -233,10 +233,15 @@ BROKEN = {
     ),
     "other": (
         "fedsplit:FEDSPLIT",
-        "the entry point has the name other, but the method has the name fedsplit",
+        "the entry point has the name 'other', but the method has the name 'fedsplit': "
+        "give both the same name",
     ),
     "number": ("math:pi", "TypeError: 'float' object is not callable"),
-    "text": ("builtins:str", "builtins:str is a str, but must be a feddcd.algorithms.Method"),
+    "text": (
+        "builtins:str",
+        "the entry point builtins:str must give a feddcd.algorithms.Method, but gives an "
+        "object of the type str",
+    ),
 }
 
 

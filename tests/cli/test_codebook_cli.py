@@ -104,8 +104,8 @@ REFUSED = {
     "a word for missing": (
         changed("age", "n/a"),
         "",
-        "p.csv: column 'age' has 'n/a' on line 6 in a column of "
-        "numbers: correct this value. If this value means a missing value, give --na n/a",
+        "p.csv: column 'age' has 'n/a' on line 6, but other values of this column are "
+        "numbers: correct this value. If it means a missing value, give --na n/a",
     ),
     "one with a blank": (changed("age", "not known"), "", "give --na 'not known'"),
     "a percent sign": (

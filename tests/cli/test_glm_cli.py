@@ -569,13 +569,13 @@ BAD = [
     formula("p.csv: log(dose) is nan on line", "death ~ log(dose)", GROUP),
     # values
     formula((
-        "p.csv: column 'age' has 'old' on line 5 in a column of numbers: correct this "
-        "value. If this value means a missing value, give --na old."
+        "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
+        "numbers: correct this value. If it means a missing value, give --na old."
     ), F[1], GROUP,
             changed(3, "age", "old")),
     case((
-        "p.csv: column 'age' has 'old' on line 5 in a column of numbers: correct this "
-        "value. If this value means a missing value, give --na old."
+        "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
+        "numbers: correct this value. If it means a missing value, give --na old."
     ), f"{GROUP} --label death",
          changed(3, "age", "old")),
     formula("p.csv: dose has no value on line 9; to leave out such rows, give --missing drop", F[1],

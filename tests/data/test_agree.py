@@ -70,12 +70,12 @@ def test_offers(labels, model, classes):
         (
             np.array(["u", "v"]),
             "ridge",
-            "f: the model ridge needs numbers as labels, but row 0 has 'u'",
+            "f: the model ridge needs numbers as labels, but the first row has 'u'",
         ),
         (
             np.array([1.0, -2]),
             "poisson",
-            "f: the model poisson needs targets >= 0, but row 1 has -2.0",
+            "f: the model poisson needs targets >= 0, but row 1 (counted from 0) has -2.0",
         ),
         (np.array([1.0, 2]), "ridgee", "unknown model 'ridgee'; the models are softmax, logistic"),
     ],
@@ -151,7 +151,7 @@ REFUSED = [
         "s has the class 7, but the federation has only 0, 1",
     ),
     (site("s", classes=None), {}, "s has no classes, but the model needs classes"),
-    (site("s", rows=0), {}, "s must have at least 1 row, but rows=0"),
+    (site("s", rows=0), {}, "s has 0 rows, but needs at least 1"),
     (site("s", ()), {}, "s has no features"),
     (site("s", 0), {}, "s has no features"),
     (site("s", ("a", "b", "a")), {}, "s has two columns called 'a'"),
@@ -164,12 +164,12 @@ REFUSED = [
     (
         site("s", classes=("u", 1.0)),
         {},
-        "s has the classes 'u', 1; classes must be all text or all numbers",
+        "s has the classes 'u', 1, but all must be text, or all numbers",
     ),
     (
         site("s", classes=(0.0, np.nan)),
         {},
-        "s has the classes 0, nan; classes must be all text or all numbers",
+        "s has the classes 0, nan, but all must be text, or all numbers",
     ),
 ]
 
@@ -189,11 +189,12 @@ def test_names_and_numbers_do_not_mix():
     _, refused = agree([site("1", 9), site("2", 9), site("3")])
     assert refused == {
         "3": (
-            "3 has columns with names ('a', 'b'), but the federation has 9 features without names"
+            "site 3 has columns with names ('a', 'b'), but the federation has 9 features "
+            "without names"
         )
     }
     _, refused = agree([site("1", classes=None), site("2")], model="ridge")
-    assert refused == {"2": "2 has the classes 0, 1, but the model predicts a number"}
+    assert refused == {"2": "site 2 has the classes 0, 1, but the model predicts a number"}
 
 
 def test_later_sites():
@@ -221,45 +222,45 @@ ERRORS = [
         [site("1", classes=BITS), site("2", classes=(2.0,)), site("3")],
         {"model": "logistic"},
         (
-            "logistic needs 2 classes, but the sites together have 3 classes: 0 (at 1, 3); 1 (at "
-            "1, 3); 2 (at 2)"
+            "logistic needs 2 classes, but the sites together have 3 classes: the class 0 (at "
+            "site 1, site 3); the class 1 (at site 1, site 3); the class 2 (at site 2)"
         ),
     ),
     (
         [site("1", classes=("u",))],
         {"model": "logistic"},
-        "logistic needs 2 classes, but the sites together have 1 class: 'u' (at 1)",
+        "logistic needs 2 classes, but the sites together have only the class 'u' (at site 1)",
     ),
     (
         [site("1")],
         {"model": "logistic", "classes": [0, 1, 2]},
         (
-            "logistic needs 2 classes, but the sites together have 3 classes: 0 (at 1); 1 (at "
-            "1); 2 (at no site)"
+            "logistic needs 2 classes, but the sites together have 3 classes: the class 0 (at "
+            "site 1); the class 1 (at site 1); the class 2 (at no site)"
         ),
     ),
     (
         [site("1"), site("2", 3)],
         {"features": ["c", "d"]},
-        "no site has data that fit the model: 1 has no columns 'c', 'd'; ",
+        "no site has data that fit the model: site 1 has no columns 'c', 'd'; ",
     ),
     (
         [site("1"), site("2", 3)],
         {"features": ["c", "d"]},
-        "; 2 has 3 features, but the federation has 2",
+        "; site 2 has 3 features, but the federation has 2",
     ),
     (
         [site("1")],
         {"classes": ["u", "v"]},
         (
-            "that fit the model: 1 has numbers as labels (0, 1), but the labels of the "
+            "that fit the model: site 1 has numbers as labels (0, 1), but the labels of the "
             "federation are text"
         ),
     ),
     (
         [site("1", rows=0)],
         {},
-        "no site has data that fit the model: 1 must have at least 1 row, but rows=0",
+        "no site has data that fit the model: site 1 has 0 rows, but needs at least 1",
     ),
     (
         [site("1")],
@@ -456,7 +457,7 @@ PROBLEMS = [
         UVW,
         Agreed(2, None),
         {"model": "ridge"},
-        "f: the model ridge needs numbers as labels, but row 0 has 'u'",
+        "f: the model ridge needs numbers as labels, but the first row has 'u'",
     ),
     (
         ONE,
@@ -489,14 +490,14 @@ PROBLEMS = [
         ONE,
         Agreed(2, (1.0, 2.0)),
         {"model": "mlp:x"},
-        "the hidden layers mlp:x are not valid; write, for example, mlp:64x32",
+        "mlp:x: the width of a hidden layer must be a whole number from 1 to 100000",
     ),
     (ONE._replace(X=ONE.X * np.nan), Agreed(2, (1.0, 2.0)), {}, "f: X has nan at row 0, column 0"),
     (
         ONE._replace(labels=np.array([1.0, -1])),
         Agreed(2, None),
         {"model": "poisson"},
-        "f: the model poisson needs targets >= 0, but row 1 has -1",
+        "f: the model poisson needs targets >= 0, but row 1 .counted from 0. has -1",
     ),
 ]
 

@@ -292,11 +292,11 @@ def test_a_server_that_tells_no_length(source, shelf):
     ("body", "why"),
     [
         (b"<html>please log in</html>", "the label is not a number (at '<html>please')"),
-        (PACKED[:-20], "is an incomplete or damaged bzip2 file"),
-        (bz2.compress(TEXT + b"1 1:1\n"), "rows 41 instead of 40, non-zeros 121 instead of 120"),
-        (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "the labels are 0 2 instead of 0 1"),
+        (PACKED[:-20], "this is an incomplete or damaged bzip2 file"),
+        (bz2.compress(TEXT + b"1 1:1\n"), "rows: 41 instead of 40; non-zeros: 121 instead of 120"),
+        (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "the labels are 0, 2 instead of 0, 1"),
         (bz2.compress(TEXT.replace(b" 4:", b" 5:")), "the index 5 is larger than n_features=4"),
-        (b"", "rows 0 instead of 40"),
+        (b"", "rows: 0 instead of 40"),
     ],
 )
 def test_what_is_not_the_file_is_removed(source, shelf, folder, body, why):
@@ -337,7 +337,7 @@ def test_no_network(source, tmp_path):
     assert f"feddcd cannot reach {base}/tiny.bz2 (" in message
     assert "put the file tiny, plain or packed as .bz2, .gz or .xz, into " in message
     named = f"{tmp_path / 'mine'} (from the environment variable FEDDCD_DATA)"
-    assert f"into {named} or into {tmp_path / 'cache'}" in message
+    assert f"into the folder {named} or into {tmp_path / 'cache'}" in message
 
 
 def test_a_folder_that_cannot_be_written(source, folder):
@@ -383,16 +383,15 @@ def test_check_by_checksum_by_blob_and_by_counts(source, folder):
     assert f"git blob id of the text is right: {blob[:12]}" in examine(source, by_blob, path)
     by_counts = examine(source, replace(source.train, sha256="0" * 64), path)
     assert by_counts == (
-        "the checksum of this file is not 000000000000..., which feddcd expects, so feddcd "
-        "compared "
-        "counts. These counts are right: rows 40, largest index 4, non-zeros 120, labels 0: "
-        "20, 1: 20"
+        "the checksum of this file is not the expected one (000000000000...), so feddcd compared "
+        "counts. These counts are right: rows: 40; largest index: 4; non-zeros: 120; "
+        "label 0: 20 times; label 1: 20 times"
     )
     vague = File("tiny", 40, ((0, None), (1, None)))
     assert examine(source, vague, path) == (
         "feddcd knows no checksum of this file, so it compared counts. These counts are right: "
-        "rows 40, no index above 4, labels 0 1. feddcd does not know these numbers, so it did not "
-        "check them: largest index, non-zeros, how often each label occurs"
+        "rows: 40; no index above 4; labels: 0, 1. Not checked, because feddcd does not know the "
+        "right numbers: largest index, non-zeros, how often each label occurs"
     )
     with pytest.raises(
         DataError, match=r"sha256 of the text is [0-9a-f]{64}, but 0{64} was expected"
@@ -412,14 +411,14 @@ def test_check_names_the_file_that_it_really_is(source, folder):
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        ({"rows": 39}, "rows 40 instead of 39"),
-        ({"last": 3}, "largest index 4 instead of 3"),
-        ({"nonzeros": 7}, "non-zeros 120 instead of 7"),
+        ({"rows": 39}, "rows: 40 instead of 39"),
+        ({"last": 3}, "largest index: 4 instead of 3"),
+        ({"nonzeros": 7}, "non-zeros: 120 instead of 7"),
         (
             {"labels": ((0, 19), (1, 21))},
-            "the label 0 occurs 20 times instead of 19 times, the label 1 occurs",
+            "the label 0 occurs 20 times instead of 19 times; the label 1 occurs",
         ),
-        ({"labels": ((-1, None), (1, None))}, "the labels are 0 1 instead of -1 1"),
+        ({"labels": ((-1, None), (1, None))}, "the labels are 0, 1 instead of -1, 1"),
     ],
 )
 def test_check_says_what_differs(source, folder, change, why):
@@ -533,7 +532,7 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header does not have the columns tau"),
+        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header does not have the column tau"),
         ("runs.csv", RUNS, "", "runs.csv:1: the header does not have the columns run, experiment"),
         (
             "runs.csv",
@@ -549,7 +548,7 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
             "runs.csv",
             "us,1",
             "us,4",
-            "runs.csv:3: the run 'exp1/b' has 4 rounds in this line, but 1 rounds in curves.csv",
+            "runs.csv:3: the run 'exp1/b' has 4 rounds in this line, but 1 in curves.csv",
         ),
         ("runs.csv", "mnist", "mn\xefst", "runs.csv:2: is not UTF-8 text"),
         ("runs.csv", "mnist", 'mn"ist', None),
@@ -567,7 +566,7 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
             "curves.csv",
             "exp1/b,1,0.7,0.8\r\n",
             "",
-            "the run 'exp1/b' has 1 rounds in this line, but",
+            "the run 'exp1/b' has 1 round in this line, but",
         ),
     ],
 )
@@ -626,11 +625,11 @@ def test_cli_fetches_and_checks(source, folder, capsys):
     assert f"right    {folder / 'tiny.bz2'}" in said
     assert (
         "feddcd knows no checksum of this file, so it compared counts. These counts are "
-        "right: rows 2" in said
+        "right: rows: 2" in said
     )
     put(folder, "tiny.t.xz", b"1 1:1\n")
     said = feddcd("data check tiny", capsys, 2)
-    assert "rows 1 instead of 2" in said
+    assert "rows: 1 instead of 2" in said
 
 
 def test_cli_says_what_was_left_out(source, monkeypatch, capsys):

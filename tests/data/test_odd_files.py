@@ -212,75 +212,74 @@ USED = {  # refused where the column x is used, and no sooner
     "n/a among numbers": (
         "x,y\n1,1\n\nn/a,2\n3,1\n",
         (
-            "t.csv: column 'x' has 'n/a' on line 4 in a column of numbers: correct this value. "
-            "If this value means a missing value, give na='n/a'. If the column is a category, "
-            "write a codebook with type = 'category'"
+            "t.csv: column 'x' has 'n/a' on line 4, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='n/a'. If the "
+            "column is a category, write a codebook with type = 'category'"
         ),
     ),
     "mostly None": (
         "x,y\nNone,1\nNone,2\nNone,2\n3,1\n4,1\n",
         (
-            "t.csv: column 'x' has 'None' on line 2 in a column of numbers: correct this value. If "
-            "this value means a missing value, give na='None'."
+            "t.csv: column 'x' has 'None' on line 2, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='None'."
         ),
     ),
     "NULL": (
         "x,y\n1,1\nNULL,2\n",
         (
-            "t.csv: column 'x' has 'NULL' on line 3 in a column of numbers: correct this value. If "
-            "this value means a missing value, give na='NULL'."
+            "t.csv: column 'x' has 'NULL' on line 3, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='NULL'."
         ),
     ),
     "nan in small letters": (
         "x,y\n1,1\nnan,2\n",
         (
-            "t.csv: column 'x' has 'nan' on line 3 in a column of numbers: correct this value. If "
-            "this value means a missing value, give na='nan'."
+            "t.csv: column 'x' has 'nan' on line 3, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='nan'."
         ),
     ),
     "Excel's error": (
         "x,y\n1,1\n#DIV/0!,2\n",
         (
-            "t.csv: column 'x' has '#DIV/0!' on line 3 in a column of numbers: correct this value. "
-            "If this value means a missing value, give na='#DIV/0!'."
+            "t.csv: column 'x' has '#DIV/0!' on line 3, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='#DIV/0!'."
         ),
     ),
     "a dot, as SAS writes": (
         "x,y\n1,1\n.,2\n",
         (
-            "t.csv: column 'x' has '.' on line 3 in a column of numbers: correct this value. If "
-            "this value means a missing value, give na='.'. If the column is a category, "
-            "write a codebook with type = 'category'"
+            "t.csv: column 'x' has '.' on line 3, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='.'. If the "
+            "column is a category, write a codebook with type = 'category'"
         ),
     ),
     "a question mark": (
         "x,y\n1,1\n?,2\n",
         (
-            "t.csv: column 'x' has '?' on line 3 in a column of numbers: correct this value. If "
-            "this value means a missing value, give na='?'. If the column is a category, "
-            "write a codebook with type = 'category'"
+            "t.csv: column 'x' has '?' on line 3, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='?'. If the "
+            "column is a category, write a codebook with type = 'category'"
         ),
     ),
     "a slip": (
         "x,y\n1,1\n2,1\n12o,2\n",
         (
-            "t.csv: column 'x' has '12o' on line 4 in a column of numbers: correct this value. If "
-            "this value means a missing value, give na='12o'."
+            "t.csv: column 'x' has '12o' on line 4, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='12o'."
         ),
     ),
     "a letter for a digit": (
         "x,y\n1,1\n2,1\nl2,2\n",
         (
-            "t.csv: column 'x' has 'l2' on line 4 in a column of numbers: correct this value. "
-            "If this value means a missing value, give na='l2'."
+            "t.csv: column 'x' has 'l2' on line 4, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='l2'."
         ),
     ),
     "two points": (
         "x,y\n1.2.3,1\n2,1\n3,1\n",
         (
-            "t.csv: column 'x' has '1.2.3' on line 2 in a column of numbers: correct this "
-            "value. If "
-            "this value means a missing value, give na='1.2.3'."
+            "t.csv: column 'x' has '1.2.3' on line 2, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='1.2.3'."
         ),
     ),
     "thousands or decimals": (
@@ -315,23 +314,22 @@ USED = {  # refused where the column x is used, and no sooner
     "Indian thousands": (
         'x,y\n"1,23,456",1\n1,1\n1,2\n',
         (
-            "t.csv: column 'x' has '1,23,456' on line 2 in a column of numbers: correct this "
-            "value. If this value means a missing value, give na='1,23,456'."
+            "t.csv: column 'x' has '1,23,456' on line 2, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='1,23,456'."
         ),
     ),
     "an underscore": (
         "x,y\n1_000,1\n2,2\n",
         (
-            "t.csv: column 'x' has '1_000' on line 2 in a column of numbers: correct this "
-            "value. If "
-            "this value means a missing value, give na='1_000'."
+            "t.csv: column 'x' has '1_000' on line 2, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='1_000'."
         ),
     ),
     "Arabic digits": (
         "x,y\n١٢,1\n2,2\n",
         (
-            "t.csv: column 'x' has '١٢' on line 2 in a column of numbers: correct this "
-            "value. If this value means a missing value, give na='١٢'."
+            "t.csv: column 'x' has '١٢' on line 2, but other values of this column are "
+            "numbers: correct this value. If it means a missing value, give na='١٢'."
         ),
     ),
 }
@@ -474,7 +472,7 @@ REFUSED = {
     "a comma at the end": (
         b"x,y,\n1,2,\n",
         {},
-        "t.csv:1: column 3 of 3 has no name, got ''; give this column a name, or remove it",
+        "t.csv:1: column 3 of 3 has no name; give this column a name, or remove it",
     ),
     "a name twice": (b"x,y,x\n1,2,3\n", {}, "t.csv:1: two columns have the name 'x'; rename one"),
     "names that look alike": (
@@ -686,9 +684,9 @@ def test_dates_and_errors_of_excel():
         (
             "x",
             (
-                r"t\.xlsx: column 'x' has '#N/A' in row 3 in a column of numbers: correct "
-                r"this value\. "
-                r"If this value means a missing value, give na='#N/A'\. If the column is a "
+                r"t\.xlsx: column 'x' has '#N/A' in row 3, but other values of this "
+                r"column are numbers: correct this value\. "
+                r"If it means a missing value, give na='#N/A'\. If the column is a "
                 r"category, write a codebook with type = 'category'"
             ),
         ),

@@ -204,8 +204,9 @@ def test_a_missing_file_says_where_to_put_it(tmp_path, monkeypatch):
     monkeypatch.setenv("FEDDCD_DATA", str(tmp_path / "mine"))
     with pytest.raises(DataError) as caught:
         load("phishing")
-    assert f"into {tmp_path / 'mine'} (from the environment variable FEDDCD_DATA)" in str(
-        caught.value
+    assert (
+        f"into the folder {tmp_path / 'mine'} (from the environment variable FEDDCD_DATA)"
+        in str(caught.value)
     )
 
 
@@ -252,7 +253,7 @@ XZ = lzma.compress(np.random.default_rng(0).bytes(2000).hex().encode() + b"\n")
 
 @pytest.mark.parametrize("content", [XZ[:-8], XZ[:40], XZ[:60] + b"\xff" * 9 + XZ[69:]])
 def test_refuses_damaged_xz(tmp_path, content):
-    with pytest.raises(DataError, match="is an incomplete or damaged xz file"):
+    with pytest.raises(DataError, match="this is an incomplete or damaged xz file"):
         read_libsvm(write(tmp_path, "data.xz", content))
 
 

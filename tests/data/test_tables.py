@@ -148,7 +148,7 @@ def frame(**columns):
             "the label 'y' must be a number or a text of 1 to 200 characters",
         ),
         ({"a": [1j], "y": [1]}, "the column 'a' must contain numbers, but has '1j' in row 1"),
-        ({"": [1], "y": [1]}, "s.parquet: column 1 of 2 has no name, got ''"),
+        ({"": [1], "y": [1]}, "s.parquet: column 1 of 2 has no name"),
     ],
 )
 def test_refuses_parquet(monkeypatch, columns, message):
@@ -199,7 +199,7 @@ BAD = [
     ("s.csv", "age,sick\n1,2\n", "sic", "no column 'sic'; did you mean 'sick'? columns: 'age'"),
     ("s.csv", "1,2.5,0\n1,2,0\n", "y", "no column 'y'; the first line must contain the names"),
     ("s.csv", TOP, "", "s.csv: there is no column ''"),
-    ("s.csv", "a,,y\n1,2,3\n", "y", "s.csv:1: column 2 of 3 has no name, got ''"),
+    ("s.csv", "a,,y\n1,2,3\n", "y", "s.csv:1: column 2 of 3 has no name"),
     ("s.csv", "a, ,y\n1,2,3\n", "y", "s.csv:1: column 2 of 3 has no name"),
     ("s.csv", "a,b,y,\n1,2,3,\n", "y", "s.csv:1: column 4 of 4 has no name"),
     ("s.csv", "a,b,a,y\n1,2,3,4\n", "y", "s.csv:1: two columns have the name 'a'"),
@@ -279,9 +279,9 @@ BAD = [
         "s.csv.gz",
         gzip.compress(TOP.encode(), mtime=0)[:-6],
         "y",
-        "is an incomplete or damaged gzip file",
+        "this is an incomplete or damaged gzip file",
     ),
-    ("s.csv.xz", lzma.compress(TOP.encode())[:-6], "y", "is an incomplete or damaged xz file"),
+    ("s.csv.xz", lzma.compress(TOP.encode())[:-6], "y", "this is an incomplete or damaged xz file"),
     ("s.tsv", TOP, "y", "s.tsv: there is no column 'y'; columns: 'a,b,y'"),
     (
         "s.svm",

@@ -202,7 +202,7 @@ def test_the_ledger_proves_every_sum(folder):
         link = _link("upload", client, epoch, round, body)
         where = "WHERE round = 2 AND client = ?"
         database.execute(f"UPDATE uploads SET body = ?, hash = ? {where}", (body, link, client))
-    why = f"exchange 4, {client}: a signature was not made with the key of its site"
+    why = f"exchange 4, {client}: the signature was not made with the key of the site"
     with (
         Ledger(folder / "run" / "ledger.db", readonly=True) as ledger,
         pytest.raises(Refused, match=why),

@@ -478,7 +478,7 @@ def test_a_departure_waits_for_who_cannot_settle(four):
     shorten(places(four)[2], 20)
     train(four, LocalNetwork(places(four)), 3)
     assert (
-        "site-4 cannot leave yet, because these sites have not sent their last sums: site-3"
+        "site-4 cannot leave yet, because site-3 has not sent its last sums"
         in events(four, "waiting")[0]["reason"]
     )
     assert not events(four, "retired")

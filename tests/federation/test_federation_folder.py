@@ -73,7 +73,7 @@ BAD_CONFIG = {
         r'name = "a\nb"',
         r"must be a text that is not empty, got name='a\\nb'",
     ),
-    "name is a number": ("name = 3", r"name should be of type str, got 3"),
+    "name is a number": ("name = 3", r"name should be a text, got 3"),
     "misspelt": ("name='a'\nalgoritm='x'", r"unknown setting 'algoritm'; did you mean 'algorithm'"),
     "of a run": ("name='a'\npartition='iid'", r"unknown setting 'partition'"),
     "unknown algorithm": ("name='a'\nalgorithm='fedcd'", r"'fedcd'; did you mean 'feddcd'"),
@@ -84,7 +84,7 @@ BAD_CONFIG = {
         "name='a'\nl2=0.0",
         r"feddcd needs a penalty, because the loss of each client must be strongly convex: set l2",
     ),
-    "l2 as text": ("name='a'\nl2='much'", r"l2 should be of type float, got 'much'"),
+    "l2 as text": ("name='a'\nl2='much'", r"l2 should be a number, got 'much'"),
     "no rounds": ("name='a'\nrounds=0", r"rounds must be at least 1, got rounds=0"),
     "tau of one": ("name='a'\ntau=1", r"need tau >= 2, got tau=1"),
     "negative target": (
@@ -96,11 +96,11 @@ BAD_CONFIG = {
         "name='a'\nfewest=1",
         r"fewest must be at least 2, because a round needs 2 uploads; got fewest=1",
     ),
-    "half an upload": ("name='a'\nfewest=2.5", r"fewest should be of type int, got 2.5"),
+    "half an upload": ("name='a'\nfewest=2.5", r"fewest should be a whole number, got 2.5"),
     "no deadline": ("name='a'\ndeadline=0", r"need deadline > 0, got deadline=0"),
     "no number": ("name='a'\npatience=nan", r"need patience > 0, got patience=nan"),
-    "true": ("name='a'\nlargest=true", r"largest should be of type float, got True"),
-    "port as text": ("name='a'\nport='9093'", r"port should be of type int, got '9093'"),
+    "true": ("name='a'\nlargest=true", r"largest should be a number, got True"),
+    "port as text": ("name='a'\nport='9093'", r"port should be a whole number, got '9093'"),
     "port too large": ("name='a'\nport=70000", r"need 0 < port < 65536, got port=70000"),
 }
 

@@ -527,7 +527,7 @@ def test_a_settlement_that_is_not_one(change, said, home):
     assert events(home, "certified") == before
     assert not events(home, "retired")
     told = events(home, "waiting")[0]["reason"]
-    assert told.endswith("these sites have not sent their last sums: site-4")
+    assert told.endswith("because site-4 has not sent its last sums")
     assert np.isfinite(model(home)).all()
     assert "dual_residual" not in inspect(home).summary
 

@@ -230,7 +230,7 @@ def test_a_bundle_of_code_is_named_and_not_fetched(monkeypatch):
     with pytest.raises(Over):
         link.serve(echo)
     ((what, story),) = link.noted
-    assert what == "this site did not fetch and did not run code from outside"
+    assert what == "a run came with code; this site did not fetch it and did not run it"
     assert "the code outsider/\\x1b[31mhostile 1.0.0, sha256 fff" in story
     assert "get-fab" not in link.calls
     assert link.text() == b"answer to question", "by the package of this machine, as ever"
@@ -314,9 +314,7 @@ def test_why_a_site_is_not_let_in(monkeypatch):
     clock = "host:1 does not accept this site: this machine's clock is (3999|400.) s ahead of"
     with pytest.raises(FlowerError, match=clock):
         off.serve(echo)
-    with pytest.raises(
-        FlowerError, match=("the coordinator does not know this site, neither its key")
-    ):
+    with pytest.raises(FlowerError, match=("the coordinator knows neither the key nor the number")):
         Link(monkeypatch, statuses=[401]).serve(echo)
     with pytest.raises(Over):  # a node of this site was killed just now
         Link(monkeypatch, statuses=[409, 409]).serve(echo)

@@ -287,7 +287,7 @@ def test_writing_twice_gives_the_same_bytes(tmp_path):
 SAYS = [
     "as the paper’s text describes them, with 3 seeds",
     # within: fedavg 51 of 49..60, accfeddcd 15, feddcd 4 of 4..6, MLP >100; not 45, not 28
-    "The paper’s number of rounds is within the range of these seeds in 4 of 6 rows.",
+    "In 4 of 6 rows of Table 2, the paper’s number of rounds is between the smallest and the ",
     (
         "MNIST, softmax: AccFedDCD (1 of 2 setups) and FedDCD (1) needed the fewest rounds, and "
         "FedDCD (2 of 2 setups) needed the fewest uploads."
@@ -295,7 +295,7 @@ SAYS = [
     "MNIST, MLP: no method reached any gap of Table 2.",
     "two classes per client: AccFedDCD had the best test accuracy, 89.11 %.",
     "Where the paper, the authors’ code and this page differ",
-    "authors’ rows of SCAFFOLD show FedAvg",
+    "authors’ results of SCAFFOLD are results of FedAvg",
     "The numbers of the paper and of the authors are for RCV1, so the figures of",
     "A <note> & more.",
 ]

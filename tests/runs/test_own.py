@@ -467,7 +467,8 @@ class TestTables:
         assert_same_rounds(result, feddcd.run((X, 1 - y), **options))
         assert result.classes.tolist() == ["a", "b"]
         with pytest.raises(
-            DataError, match=r"the model ridge needs numbers as labels, but row 0 has '[ab]'"
+            DataError,
+            match=r"the model ridge needs numbers as labels, but the first row has '[ab]'",
         ):
             feddcd.run((X, words), **options | {"model": "ridge"})
 

@@ -106,9 +106,12 @@ def test_a_job_needs_everybodys_fresh_nonce():
     for wrong, told in (
         ({n: fresh[n] for n in rest}, "a nonce of each site"),
         (fresh | {"site 9": fresh[first]}, "a nonce of each site"),
-        (fresh | {first: fresh[rest[0]]}, f"is not from {first}"),
+        (fresh | {first: fresh[rest[0]]}, f"was not signed with the key of {first}"),
         (fresh | {first: fresh[first]._replace(nonce=b"short")}, "32 bytes"),
-        (fresh | {first: SignedNonce(fresh[first].nonce, b"")}, f"is not from {first}"),
+        (
+            fresh | {first: SignedNonce(fresh[first].nonce, b"")},
+            f"was not signed with the key of {first}",
+        ),
     ):
         with pytest.raises(Refused, match=told):
             job_id(JOB, SITES.roster, wrong)
@@ -153,7 +156,7 @@ def test_a_proof_opens_the_sums(tmp_path):
         values, found = some_values(JOB.cohort, rng), again.sums(number)
         plain = np.sum([v["g"] for v in values.values()], 0)
         assert np.allclose(found["g"], plain, rtol=1e-13, atol=0)
-    with pytest.raises(Refused, match="no file with a proof"):
+    with pytest.raises(Refused, match="there is no proof at "):
         JobProof.read(tmp_path / "nothing")
     with pytest.raises(Refused, match="cannot be read"):
         JobProof.read(tmp_path)

@@ -219,7 +219,9 @@ def test_long_term_keys_alone_make_no_key_of_a_job():
     made = lambda keys, secret: begin(keys, SITES.roster, JOB, nonces, secret)[""].keys
     own = made(SITES.keys[me], secret)
     assert own == SITES.chain(me, JOB).keys
-    with pytest.raises(Refused, match="lost its key for the job, or has the key of another job"):
+    with pytest.raises(
+        Refused, match="lost its key for the job, or has the key of another job; start a new"
+    ):
         made(SITES.keys[me], fixed("guess"))
     with pytest.raises(Refused, match="keys are not in the roster"):
         made(fixed_keys("thief"), secret)

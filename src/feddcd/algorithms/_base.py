@@ -44,6 +44,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from .._errors import SpecError
 from .._settings import Limit
+from .._text import nearest
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..problems import curvature as power_iteration
@@ -272,16 +273,19 @@ class Method:
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.name):
             raise SpecError(f"a method's name must be small letters and digits; got {self.name!r}")
         if getattr(self.algorithm, "sends", None) not in get_args(Sends):
-            raise SpecError(f"{self.algorithm.__name__}.sends must be one of {_SENDS}")
+            sends = getattr(self.algorithm, "sends", None)
+            told = f"{self.algorithm.__name__}.sends must be one of {_SENDS}"
+            raise SpecError(told if sends is None else f"{told}; got {sends!r}")
         if missing := sorted(getattr(self.algorithm, "__abstractmethods__", ())):
             raise SpecError(f"{self.algorithm.__name__} lacks {', '.join(missing)}")
         for name in filter(None, (self.solver, self.solver_mlp)):
             if name not in SOLVERS:
-                raise SpecError(f"the method {self.name} has the unknown solver {name!r}")
+                known = nearest(name, SOLVERS)
+                raise SpecError(f"the method {self.name} has the unknown solver {name!r}{known}")
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
             told = f"the method {self.name} cannot have the setting {both[0]!r}"
-            raise SpecError(f"{told}, because local solvers have a setting of this name")
+            raise SpecError(f"{told}, because local solvers already have it: choose another name")
 
     @property
     def sends(self) -> Sends:

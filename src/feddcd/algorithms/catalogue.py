@@ -123,10 +123,12 @@ def _load(point: EntryPoint, known: dict[str, Method]) -> Method:
     row = value if isinstance(value, Method) else value()
     if not isinstance(row, Method):
         raise SpecError(
-            f"{point.value} is a {type(row).__name__}, but must be a feddcd.algorithms.Method"
+            f"the entry point {point.value} must give a feddcd.algorithms.Method, but gives an "
+            f"object of the type {type(row).__name__}"
         )
     if row.name != point.name:
         raise SpecError(
-            f"the entry point has the name {point.name}, but the method has the name {row.name}"
+            f"the entry point has the name {point.name!r}, but the method has the name "
+            f"{row.name!r}: give both the same name"
         )
     return row

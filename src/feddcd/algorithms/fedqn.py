@@ -283,8 +283,7 @@ FEDQN = Method(
     title="FedQN",
     about="the server learns one matrix of the curvature from gradients; clients send few bytes",
     reveals=(
-        "changes of this site's gradient, and only once its Hessian and the model that fits "
-        "its rows"
+        "changes of this site's gradient; once also its Hessian and the model that fits its rows"
     ),
     algorithm=FedQN,
     make=lambda given: FedQN(

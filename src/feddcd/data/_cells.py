@@ -248,7 +248,7 @@ def _mixed(told: Any, cells: Sequence[str], kinds: Any, numbers: set[str]) -> Da
     if not numbers or not (most or holes == rest):
         return None
     why = (
-        " in a column of numbers: correct this value. If this value means a missing value, give "
-        "<na>. If the column is a category, write a codebook with type = 'category'"
+        ", but other values of this column are numbers: correct this value. If it means a missing "
+        "value, give <na>. If the column is a category, write a codebook with type = 'category'"
     )
     return told(rest[0], why, na=rest[0])

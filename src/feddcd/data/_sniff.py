@@ -91,7 +91,7 @@ def _western(file: str, data: bytes) -> str:
         ) from None
 
 
-ENCODING = {"encoding": None}
+ENCODING = {"encoding": ...}
 OF_HOSTS = ("idna", "punycode")
 
 

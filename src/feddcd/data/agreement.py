@@ -122,12 +122,14 @@ def is_classifier(model: str) -> bool:
 def check_targets(name: str, y: np.ndarray, model: str, what: str = "") -> None:
     """Refuse targets that a regression cannot have."""
     if y.dtype.kind not in "biuf":
-        told = f"{name}: the model {model} needs numbers as labels, but row 0 has {str(y[0])!r}"
-        raise DataError(told, public=f"the site's labels are words, but {model} needs numbers")
+        told = f"{name}: the model {model} needs numbers as labels, but the first row has "
+        public = f"the site's labels are words, but {model} needs numbers"
+        raise DataError(f"{told}{str(y[0])!r}", public=public)
     if model == "poisson" and np.any(y < 0):
         row = int(np.argmax(y < 0))
         raise DataError(
-            f"{name}: the model poisson needs targets >= 0, but {what}row {row} has {y[row]}"
+            f"{name}: the model poisson needs targets >= 0, but {what}row {row} (counted from 0) "
+            f"has {y[row]}"
         )
 
 
@@ -178,7 +180,7 @@ def _misfit(columns: Features, standard: Features, sites_with: Counter[str] | No
 
 def _unsound(o: Offer, classifies: bool) -> str:
     if o.rows < 1:
-        return f"must have at least 1 row, but rows={o.rows}"
+        return f"has {plural(o.rows, 'row')}, but needs at least 1"
     if _size(o.features) < 1:
         return "has no features"
     if not isinstance(o.features, int) and (twice := _repeats(o.features)):
@@ -190,24 +192,29 @@ def _unsound(o: Offer, classifies: bool) -> str:
     if not 1 <= len(o.classes) <= MAX_CLASSES:
         return f"must have 1 to {MAX_CLASSES} classes, but has {len(o.classes)}"
     if not _alike(o.classes):
-        return f"has the classes {listed(o.classes, 5)}; classes must be all text or all numbers"
+        return f"has the classes {listed(o.classes, 5)}, but all must be text, or all numbers"
     return ""
 
 
 def _reason(o: Offer, agreed: Agreed, sites_with: Counter[str] | None) -> str:
-    reason = _unsound(o, agreed.classes is not None)
+    reason, who = _unsound(o, agreed.classes is not None), _called(o.client)
     if reason or not _fits(o.features, agreed.features):
-        return f"{o.client} {reason or _misfit(o.features, agreed.features, sites_with)}"
+        return f"{who} {reason or _misfit(o.features, agreed.features, sites_with)}"
     if o.classes is None or not (unseen := sorted(set(o.classes) - set(agreed.classes or ()))):
         return ""
     ours, theirs = ("text" if _is_text(c) else "numbers" for c in (o.classes, agreed.classes or ()))
     if ours != theirs:
         return (
-            f"{o.client} has {ours} as labels ({listed(o.classes, 5)}), but the labels of the "
+            f"{who} has {ours} as labels ({listed(o.classes, 5)}), but the labels of the "
             f"federation are {theirs}"
         )
     classes = listed(agreed.classes or ())
-    return f"{o.client} has the class {listed(unseen, 5)}, but the federation has only {classes}"
+    return f"{who} has the class {listed(unseen, 5)}, but the federation has only {classes}"
+
+
+def _called(client: str) -> str:
+    """A name that is only a number needs its noun."""
+    return f"site {client}" if client.isdigit() else client
 
 
 def _is_text(classes: Sequence[Any]) -> bool:
@@ -270,7 +277,7 @@ def _check_classes(classes: Classes, model: str, offers: list[Offer]) -> None:
     if len(classes) >= 2 and (model != "logistic" or len(classes) == 2):
         return
     needs = "2 classes" if model == "logistic" else "at least 2 classes"
-    who = lambda c: ", ".join(o.client for o in offers if c in (o.classes or ())) or "no site"
-    holders = "; ".join(f"{listed([c])} (at {who(c)})" for c in classes)
-    have = plural(len(classes), "class", "classes")
-    raise DataError(f"{model} needs {needs}, but the sites together have {have}: {holders}")
+    at = lambda c: ", ".join(_called(o.client) for o in offers if c in (o.classes or ()))
+    holders = "; ".join(f"the class {listed([c])} (at {at(c) or 'no site'})" for c in classes)
+    have = "only" if len(classes) == 1 else f"{len(classes)} classes:"
+    raise DataError(f"{model} needs {needs}, but the sites together have {have} {holders}")

@@ -81,7 +81,7 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
     why = "feddcd knows no checksum of this file, so it compared counts"
     if checksum:
         why = (
-            f"the checksum of this file is not {_short(checksum)}, which feddcd expects, so feddcd "
+            f"the checksum of this file is not the expected one ({_short(checksum)}), so feddcd "
             "compared counts"
         )
     return f"{why}. {_agreeing(file, count(path, source.features), source.features, path)}"
@@ -107,7 +107,7 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
         "non-zeros": (file.nonzeros, counts.nonzeros),
     }
     wrong = [
-        f"{what} {got:,} instead of {expected:,}"
+        f"{what}: {got:,} instead of {expected:,}"
         for what, (expected, got) in seen.items()
         if expected not in (None, got)
     ]
@@ -126,26 +126,26 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
             if expected not in (None, counts.labels[label])
         ]
     if wrong:
-        raise DataError(f"{path}: {', '.join(wrong)}")
-    right = [f"{what} {got:,}" for what, (expected, got) in seen.items() if expected is not None]
+        raise DataError(f"{path}: {'; '.join(wrong)}")
+    right = [f"{what}: {got:,}" for what, (expected, got) in seen.items() if expected is not None]
     right += [] if file.last else [f"no index above {features:,}"]
     unknown = [what for what, (expected, _) in seen.items() if expected is None]
     if None in labels.values():
-        right.append(f"labels {_list(sorted(labels))}")
+        right.append(f"labels: {_list(sorted(labels))}")
         unknown.append("how often each label occurs")
     else:
-        right.append("labels " + ", ".join(f"{y:g}: {n:,}" for y, n in labels.items()))
+        right.append("; ".join(f"label {y:g}: {plural(n, 'time')}" for y, n in labels.items()))
     rest = (
-        f". feddcd does not know these numbers, so it did not check them: {', '.join(unknown)}"
+        f". Not checked, because feddcd does not know the right numbers: {', '.join(unknown)}"
         if unknown
         else ""
     )
-    return f"These counts are right: {', '.join(right)}{rest}"
+    return f"These counts are right: {'; '.join(right)}{rest}"
 
 
 def _list(labels: list[float]) -> str:
     shown = [f"{label:g}" for label in labels[:10]]
-    return " ".join(shown + ["..."] * (len(labels) > len(shown))) or "none"
+    return ", ".join(shown + ["..."] * (len(labels) > len(shown))) or "none"
 
 
 def _sha256(path: Path) -> tuple[str, int]:

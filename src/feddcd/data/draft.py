@@ -67,8 +67,11 @@ def _capped(parts: Sequence[Sequence[np.ndarray]], k: int) -> list[str]:
             f"# feddcd found no cap and step with which each value has at least {k} rows: use "
             "levels, or remove this column"
         ]
-    why = f"  # feddcd chose this from the data, so that each value has at least {k} rows: check it"
-    lines = [f"{name} = {value}" for name, value in found.plain().items()]
+    names, lines = list(found.plain()), [f"{n} = {v}" for n, v in found.plain().items()]
+    why = (
+        f"  # feddcd chose {' and '.join(names)} from the data, so that each value has at least "
+        f"{k} rows: check {'it' if len(names) == 1 else 'them'}"
+    )
     return [lines[0] + why, *lines[1:]]
 
 

@@ -290,7 +290,7 @@ def _widths(text: str) -> tuple[int, ...]:
         widths = ()
     if not widths or not 1 <= min(widths) <= max(widths) <= MAX_WIDTH:
         raise DataError(
-            f"the hidden layers mlp:{text} are not valid; write, for example, mlp:64x32, "
-            f"with widths of at most {MAX_WIDTH}"
+            f"mlp:{text}: the width of a hidden layer must be a whole number from 1 to "
+            f"{MAX_WIDTH}; write, for example, mlp:64x32"
         )
     return widths

@@ -70,11 +70,11 @@ def line_blocks(path: Path) -> Iterator[bytes]:
 
 def text_blocks(path: Path) -> Iterator[bytes]:
     """The uncompressed content, byte for byte."""
-    fault = "cannot be read"
+    fault = "this file cannot be read"
     try:
         with open(path, "rb") as raw:
             kind, stream = _decompressed(raw)
-            fault = f"is an incomplete or damaged {kind}" if kind else fault
+            fault = f"this is an incomplete or damaged {kind}" if kind else fault
             while block := stream.read(BLOCK):
                 yield block
     except DAMAGE as error:

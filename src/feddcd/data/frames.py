@@ -278,9 +278,10 @@ def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> N
     """The first column may be without a name: R's write.csv puts names of rows there."""
     for j, name in enumerate(names):
         if not isinstance(name, str) or (not name and (j or not rows_named or len(names) == 1)):
+            odd = "no name" if name in ("", None) else f"the name {name!r}, which is not a text"
             raise DataError(
-                f"{where}: column {j + 1} of {len(names)} has no name, got {name!r}; give this "
-                "column a name, or remove it"
+                f"{where}: column {j + 1} of {len(names)} has {odd}; give this column a name, or "
+                "remove it"
             )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:

@@ -169,7 +169,7 @@ def placing(file: File) -> str:
     where = f"{cache_dir()}, or into another folder that you name in {other}"
     if named:
         where = f"{named} (from {other}) or into {cache_dir()}"
-    return f"put the file {file.name}, plain or packed as .bz2, .gz or .xz, into {where}"
+    return f"put the file {file.name}, plain or packed as .bz2, .gz or .xz, into the folder {where}"
 
 
 def absent(source: KnownSet, file: File) -> DataError:

@@ -12,6 +12,7 @@ import numpy as np
 from scipy.sparse import csr_array
 
 from .._errors import DataError
+from .._text import plural
 from ._dataset import shape_of
 from ._parse import MAX_INDEX, RowBlock, Rules, parse_block, parse_lines
 from .files import cache_entry, check_file, line_blocks, load_arrays, store_arrays
@@ -35,7 +36,7 @@ def read_libsvm(
     if rows.unsorted:
         warnings.warn(
             f"{path}:{rows.first_unsorted}: the indices of this line are not in increasing "
-            f"order. feddcd sorted the indices of {rows.unsorted} row(s)",
+            f"order. feddcd sorted the indices of {plural(rows.unsorted, 'row')}",
             stacklevel=2,
         )
     width = n_features or int(rows.indices.max(initial=-1)) + 1

@@ -94,7 +94,9 @@ class Database:
         """A transaction, durable at its end."""
         connection = self._usable()
         if self._lock is None:
-            raise LedgerError(f"{self.path} was opened for reading, so nothing can be written")
+            raise LedgerError(
+                f"{self.path} was opened only for reading, so nothing can be written to it"
+            )
         self._failed = True  # until COMMIT has returned, whatever interrupts this
         try:
             connection.execute("BEGIN IMMEDIATE")
@@ -107,8 +109,11 @@ class Database:
         self._failed = False
 
     def damage(self, what: str) -> LedgerError:
+        return self._lost(f"is damaged: {what}")
+
+    def _lost(self, how: str) -> LedgerError:
         return LedgerError(
-            f"{self.path} is damaged: {what}. Stop the coordinator, remove "
+            f"{self.path} {how}. Stop the coordinator, remove "
             f"{self.path.name}-wal and {self.path.name}-shm, and put the latest backup "
             "in the place of this file. Do not change the files of the sites"
         )
@@ -135,7 +140,7 @@ class Database:
         if tables is None:
             raise LedgerError(f"there is no ledger at {self.path}; give the folder of a training")
         if self.path.with_name(f"{self.path.name}-wal").exists():
-            raise self.damage(f"{self.path.name} is missing, but {self.path.name}-wal is there")
+            raise self._lost(f"is missing, but {self.path.name}-wal is still there")
         save(disk, self.path, _content(tables))
 
     def _check_content(self, connection: sqlite3.Connection) -> None:

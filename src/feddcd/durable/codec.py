@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._errors import CodecError, VersionError
+from .._text import plural
 
 if TYPE_CHECKING:
     from jaxtyping import PyTree
@@ -61,7 +62,7 @@ def unpack(data: bytes, most: int = LIMIT) -> tuple[dict[str, Any], dict[str, np
     meta, shapes = _parse_header(bytes(view[_START.size : first]))
     have, need = end - first, sum(_nbytes(*kind) for kind in shapes.values())
     if have != need:
-        raise CodecError(f"the arrays have {have} bytes, but the header says {need} bytes")
+        raise CodecError(f"the arrays have {plural(have, 'byte')}, but the header says {need}")
     arrays = {}
     for name, (dtype, shape) in shapes.items():
         after = first + _nbytes(dtype, shape)

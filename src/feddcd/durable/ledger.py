@@ -56,7 +56,7 @@ class Ledger:
     ) -> None:
         if federation is None and not readonly:
             raise LedgerError(
-                "to write a ledger, give the name of its federation; to read a ledger, use readonly"
+                "to write a ledger, give the name of its federation; to read it, give readonly=True"
             )
         tables = None if readonly else _empty(str(federation))
         path, disk = Path(path).resolve(), disk or Disk()

@@ -19,9 +19,8 @@ from .._text import plural, printable
 
 LARGEST = 256 << 20  # bytes of one message
 UNKNOWN = (
-    "the coordinator does not know the key of this site, perhaps because nobody confirmed "
-    "this site "
-    "yet. Or another program uses this key"
+    "the coordinator does not know the key of this site, perhaps because nobody has confirmed "
+    "this site yet. Or another program is connected with the same key"
 )
 RESTARTED = (
     "the coordinator has probably restarted and does not know this site yet; this site connects "
@@ -96,7 +95,7 @@ def first_message(pulled: PullMessagesResponse) -> tuple[Message, ObjectTree]:
     if len(heads) != len(trees):
         raise Malformed(
             f"the answer of the SuperLink has {plural(len(heads), 'message')}, but "
-            f"{plural(len(trees), 'list')} of parts"
+            f"{plural(len(trees), 'list')} of parts; each message needs one list"
         )
     return read_plain(message_from_proto, heads[0]), trees[0]
 

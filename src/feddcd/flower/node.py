@@ -207,7 +207,7 @@ class SiteNode:
         )
         if what.fab_id != BUNDLE:
             story = f"run {run} came with the code {name}, sha256 {printable(what.fab_hash[:64])}"
-            self._note("this site did not fetch and did not run code from outside", story)
+            self._note("a run came with code; this site did not fetch it and did not run it", story)
         self._runs.add(run)
 
     def _pull(self, run: int, tree: ObjectTree) -> dict[str, bytes]:
@@ -280,7 +280,7 @@ class SiteNode:
             why = self.clock.problem()
             if not why and self._node.node_id:
                 raise Forgotten("the SuperLink does not know the number of this site") from None
-            why = why or "the coordinator does not know this site, neither its key nor its number"
+            why = why or "the coordinator knows neither the key nor the number of this site"
             raise _errors.FlowerError(f"{self._address} does not accept this site: {why}") from None
 
     def _beat(self) -> bool:

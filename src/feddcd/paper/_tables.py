@@ -36,7 +36,7 @@ COHORTS = (
 )
 SCAFFOLD = (
     "Our SCAFFOLD updates its control variates. The authors’ code never updates the control "
-    "variates for softmax, so the authors’ rows of SCAFFOLD show FedAvg."
+    "variates for softmax, so the authors’ results of SCAFFOLD are results of FedAvg."
 )
 TABLE2 = (
     "Each number says after how many rounds the gap to the optimum is at most ε. The numbers "
@@ -44,9 +44,9 @@ TABLE2 = (
     "“>100” means that 100 rounds were not enough. The smallest numbers are bold."
 )
 TABLE3 = (
-    "Test accuracy with two classes for each client. The table has the best accuracy of "
-    "all rounds, as in the paper, and the accuracy after the last round. The numbers are "
-    "medians over the seeds, with the smallest and the largest number in brackets."
+    "The test accuracy when each client has rows of only two classes. The table has the best "
+    "accuracy of all rounds, as in the paper, and the accuracy after the last round. The numbers "
+    "are medians over the seeds, with the smallest and the largest number in brackets."
 )
 
 
@@ -113,7 +113,7 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
         best, notes = BEST_SEEN.get(block[0]["problem"]), _footnotes(block)
         if best is not None:
             notes.insert(
-                0, f"The gap is the distance to {best}, the best value that the authors saw."
+                0, f"The gap is the distance to {best}, the best objective that the authors saw."
             )
         blocks.append(Block(title_of(block), notes, head, groups))
     return blocks
@@ -228,8 +228,8 @@ def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
     how = VARIANTS.get(variant, f"variant {variant}")
     return " ".join([
         f"The experiments of the paper {how}, with {count(seeds, 'seed')}.",
-        *_agreement(table2, "paper", "The paper’s number of rounds"),
-        *_agreement(table2, "authors", "The number of rounds in the authors’ own files"),
+        *_agreement(table2, "paper", "the paper’s number of rounds"),
+        *_agreement(table2, "authors", "the number of rounds in the authors’ own files"),
     ])  # fmt: skip
 
 
@@ -278,7 +278,10 @@ def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:
         rounds = [math.inf if k is None else k for k in row["rounds"]]
         value = math.inf if isinstance(row[key], str) else row[key]
         inside += min(rounds) <= value <= max(rounds)
-    return [f"{what} is within the range of these seeds in {inside} of {len(rows)} rows."]
+    return [
+        f"In {inside} of {count(len(rows), 'row')} of Table 2, {what} is between the "
+        "smallest and the largest number of these seeds."
+    ]
 
 
 def beyond(rows: Sequence[Row]) -> list[str]:

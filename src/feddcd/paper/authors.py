@@ -12,6 +12,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from .._errors import DataError
+from .._text import plural
 from ..data.files import cache_dir
 
 NAME = "authors-results"
@@ -136,7 +137,8 @@ def _lines(file: Path, columns: tuple[str, ...]) -> Iterator[_Line]:
             try:
                 header = next(reader, [])
                 if missing := [column for column in columns if column not in header]:
-                    told = f"the header does not have the columns {', '.join(missing)}"
+                    noun = "column" if len(missing) == 1 else "columns"
+                    told = f"the header does not have the {noun} {', '.join(missing)}"
                     _Line(file, 1, {}).refuse(told)
                 for row in filter(None, reader):
                     line = _Line(file, reader.line_num, dict(zip(header, row, strict=False)))
@@ -181,8 +183,8 @@ def _run(line: _Line, curve: list[tuple[float, float]]) -> AuthorsRun:
     fields, rounds = line.fields, line.whole("rounds")
     if rounds != len(curve):
         line.refuse(
-            f"the run {fields['run']!r} has {rounds} rounds in this line, but {len(curve)} rounds "
-            f"in {CURVES_FILE}"
+            f"the run {fields['run']!r} has {plural(rounds, 'round')} in this line, but "
+            f"{len(curve)} in {CURVES_FILE}"
         )
     words = {name: fields[name] for name in ("run", "experiment", "dataset", "model", "algorithm")}
     objective, accuracy = np.array(curve, np.float64).reshape(-1, 2).T

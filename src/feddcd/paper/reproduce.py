@@ -43,9 +43,10 @@ DIFFERENCES = (
     "step size is 1 (exact local solutions) or 1/4 (inexact). On linear models, the variant "
     "`paper` tunes the step size of FedDCD and of the primal methods.",
     (
-        "AccFedDCD: in the paper's text r = (tau-1)/(N-1), and alpha/beta is known. In the "
-        "authors' code r = tau/N, and l2 replaces alpha/beta (MLP: 30 l2). The variant `paper` "
-        "estimates alpha/beta from the measured curvature."
+        "AccFedDCD needs the ratio alpha/beta of the smallest to the largest curvature. The "
+        "paper's text takes this ratio as known, and the authors' code uses l2 in its place "
+        "(MLP: 30 l2). The variant `paper` estimates the ratio from the measured curvature. The "
+        "setting r is (tau-1)/(N-1) in the paper's text and tau/N in the authors' code."
     ),
     (
         "The reported model is the mean of the cohort's models w_i, as in the authors' code "
@@ -64,10 +65,9 @@ DIFFERENCES = (
         "number of epochs (5 or 20) with the grid in tuned.toml."
     ),
     (
-        "MLP: the paper's text says 20 steps of Adam. But in the authors' files, the objective "
-        "after the first round is what 20 epochs give, not 20 steps. In the "
-        "authors' code, each local solver starts at the mean of the models, and the dual step "
-        "does not contain l2."
+        "MLP: the paper's text says 20 steps of Adam. But the objective after the first round in "
+        "the authors' files is that of 20 epochs, not of 20 steps. In the authors' code, each "
+        "local solver starts at the mean of the models, and the dual step does not contain l2."
     ),
     (
         "Two-class split: the authors' files have an objective that weights clients by their "

@@ -55,7 +55,9 @@ def begin(
     itself. `identity` is the job's id, with all nonces in it."""
     me, fresh = roster.own(keys).name, X25519PrivateKey.from_private_bytes(secret)
     if nonces.get(me) != public_half(secret):
-        raise Refused("this site lost its key for the job, or has the key of another job")
+        raise Refused(
+            "this site lost its key for the job, or has the key of another job; start a new job"
+        )
     private = secret + keys.agreement.private_bytes_raw()
     roots = {OWN: derived(private, "feddcd-own-2", identity)}
     for other in set(nonces) - {me}:

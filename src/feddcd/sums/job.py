@@ -64,7 +64,7 @@ class Job:
         kinds = {"plan": dict, "agreement": dict, "cohort": list}
         for name, value in values.items():
             if type(value) is not kinds.get(name, str):
-                raise Refused(f"the part {name} of the job has a wrong type")
+                raise Refused(f"the part {name!r} of the job has a wrong type")
         values["cohort"] = tuple(values["cohort"])
         return cls(**values)
 
@@ -104,7 +104,7 @@ def job_id(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> bytes
         try:
             signing.verify_nonce(roster[name].signing, job.digest, nonce, signature)
         except Refused:
-            raise Refused(f"the signature of the nonce of {name} is not from {name}") from None
+            raise Refused(f"the nonce of {name} was not signed with the key of {name}") from None
         check_agreement(nonce, f"the nonce of {name}")
         fields += [name.encode(), nonce]
     if len({nonces[name].nonce for name in job.cohort}) < len(job.cohort):

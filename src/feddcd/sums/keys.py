@@ -40,7 +40,9 @@ class SiteKeys:
                 key = X25519PublicKey.from_public_bytes(other)
                 self._secrets[other] = self.agreement.exchange(key)
             except ValueError:  # a point of low order: the secret would be known to all
-                raise Refused("a site's agreement key is weak") from None
+                raise Refused(
+                    "the key of another site is weak, because other people could compute its masks"
+                ) from None
         return self._secrets[other]
 
     def save(self, path: Path, disk: Disk | None = None) -> None:

@@ -111,7 +111,7 @@ class JobProof:
         except OSError as reason:
             raise Refused(f"the proof cannot be read: {reason.strerror or reason}") from None
         if data is None:
-            raise Refused("there is no file with a proof")
+            raise Refused(f"there is no proof at {path}")
         return cls.from_bytes(data)
 
 

@@ -59,14 +59,17 @@ class Roster:
         self.members = tuple(sorted(given, key=lambda member: member.name))
         self.signatures, self.made = dict(signatures), made
         if type(made) is not int or not 0 <= made < LATEST:
-            raise Refused(f"a roster must have a time from 0 to {LATEST - 1}, got {made!r:.30}")
+            raise Refused(
+                f"the time of a roster must be a whole number from 0 to {LATEST - 1}, got "
+                f"{made!r:.30}"
+            )
         if not 0 < len(self.members) <= MOST_SITES:
             raise Refused(f"a roster must have 1 to {MOST_SITES} sites, got {len(self.members)}")
         _check_distinct(self.members)
         if unknown := set(self.signatures) - set(self.names):
             raise Refused(
-                f"the roster has a signature of {printable(min(unknown))}, which is not "
-                "in the roster"
+                f"the roster has a signature of {printable(min(unknown))}, but this site is not in "
+                "the roster"
             )
 
     @property
@@ -118,7 +121,7 @@ class Roster:
                 signing.verify_roster(member.signing, self.digest, self.signatures[name])
             except Refused:
                 raise Refused(
-                    f"{name} did not make the signature that the roster has for {name}"
+                    f"the signature of {name} in the roster was not made with the key of {name}"
                 ) from None
         return self
 
@@ -230,9 +233,9 @@ def _check_distinct(members: Iterable[RosterMember]) -> None:
             )
         folded = unicodedata.normalize("NFKC", member.name.casefold())
         if folded in names:
-            raise Refused(f"two sites have the name {member.name}, or names that look the same")
+            raise Refused(f"two sites have the name {member.name!r}, or names that look the same")
         if keys & {member.signing, member.agreement} or member.signing == member.agreement:
-            raise Refused(f"{member.name} has a key that another site in the roster has")
+            raise Refused(f"a key of {member.name} is twice in the roster")
         names.add(folded)
         keys |= {member.signing, member.agreement}
 

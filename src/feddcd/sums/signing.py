@@ -54,4 +54,4 @@ def _verify(public: bytes, signature: bytes, signed: bytes) -> None:
     try:
         Ed25519PublicKey.from_public_bytes(public).verify(signature, signed)
     except (InvalidSignature, ValueError, TypeError):
-        raise Refused("a signature was not made with the key of its site") from None
+        raise Refused("the signature was not made with the key of the site") from None

@@ -280,7 +280,7 @@ def check_follows(own: PyTree, asked: PyTree, model: PyTree) -> None:
         if not close:
             raise Refused(
                 "the coordinator's question does not follow from the sums of the earlier "
-                f"rounds: the part {name or 'value'} differs"
+                f"rounds: the part {name or 'value'!r} differs"
             )
 
 

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, PyTree
 
 from ... import tree
 from ..._errors import Refused
+from ..._text import sentence_list
 from ..._types import Key, Params
 from ...algorithms import AbstractAlgorithm, extra_sent, opened, opened_now, parts_of, travelling
 from ...participation import broadcast_key
@@ -88,7 +89,9 @@ def begin(
     """A new round with these members; an open one is given up."""
     asked = tuple(sorted(cohort, key=lambda id: _member(server, id).number))
     if len(asked) < FEWEST:
-        raise Refused(f"a round needs at least {FEWEST} sites, got {', '.join(asked) or 'none'}")
+        raise Refused(
+            f"a round needs at least {FEWEST} sites, got only {', '.join(asked) or 'none'}"
+        )
     stamp = Stamp(server.epoch, server.round + 1)
     down = _down(algorithm, server, stamp, key)
     tasks, members = [], server.members
@@ -205,7 +208,10 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             return server
         case Started(epoch):
             if epoch <= server.epoch:
-                raise Refused(f"start {epoch} of the coordinator comes after start {server.epoch}")
+                raise Refused(
+                    "the starts of the coordinator are not in order: number "
+                    f"{epoch} follows number {server.epoch}"
+                )
             return server._replace(epoch=epoch, open=None)
         case Joined():
             return _join(algorithm, server, record)
@@ -281,8 +287,8 @@ def retire(
     missing = [other for other in others if other not in by_id]
     if missing:
         raise Refused(
-            f"{', '.join(gone)} cannot leave yet, because these sites have not sent "
-            f"their last sums: {', '.join(missing)}"
+            f"{', '.join(gone)} cannot leave yet, because {sentence_list(missing)} "
+            f"{'has not sent its' if len(missing) == 1 else 'have not sent their'} last sums"
         )
     held = [by_id[other].conserved for other in others]
     if not held or held[0] is None:
