@@ -262,8 +262,12 @@ def _theta(theta: float, std_err: float | None) -> str:
 def _proof(result: TableResult) -> list[str]:
     cost = (
         f"{plural(result.n_exchanges, 'exchange')} with {plural(result.n_sites, 'site')}, "
-        f"{plural(result.n_uploads, 'upload')}, {result.bytes_up:,} bytes sent by the sites."
+        f"{plural(result.n_uploads, 'upload')}, {result.bytes_up:,} bytes"
     )
+    if result.pooled:
+        cost = f"On one table, without a federation: {cost}."
+    else:
+        cost += " sent by the sites."
     error = result.certified_error
     if result.unproven:
         how = "has converged" if result.converged else "has NOT converged: allow more exchanges"

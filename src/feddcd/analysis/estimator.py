@@ -199,7 +199,7 @@ class FederatedGLM(BaseEstimator):
         predictor = result.predictor._replace(design=rows.design, group=group)  # pyright: ignore
         result = counted(result, rows.y.to_numpy())
         result = result.with_sites(Counter(str(site) for site in rows.lacking))
-        more = {"sites": prepared.labels, "predictor": predictor}
+        more = {"sites": prepared.labels, "predictor": predictor, "pooled": True}
         return self._store(dataclasses.replace(result, **more))
 
     def test_rows(self, rows: CompleteRows) -> pd.DataFrame:

@@ -114,6 +114,13 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
             f"{len(empty)}"
         )
         raise DataError(told, file=table.file, row=int(empty[0]), column=group)
+    rows = table.frame[group].value_counts()
+    if alone := int((rows == 1).sum()):
+        notes.append(
+            f"{plural(alone, 'site')} of {len(rows):,} in {group} "
+            f"{'has' if alone == 1 else 'have'} only one row, which their sums would reveal; "
+            "--group must name the column with the hospital (or bank, ...) of each row"
+        )
     return np.asarray(table.frame[group])
 
 

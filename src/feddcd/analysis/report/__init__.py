@@ -216,7 +216,7 @@ def _facts(fit: TableResult) -> str:
         ("Sites", count(fit.n_sites)),
         ("Exchanges", count(fit.n_exchanges)),
         ("Uploads, all sites", count(fit.n_uploads)),
-        ("Sent by the sites", size(fit.bytes_up)),
+        ("Sent by the sites", "nothing: one table" if fit.pooled else size(fit.bytes_up)),
     ]
     fits = [
         ("Deviance", f"{_shown(fit, 'deviance')} on {count(fit.df_residual)} df"),

@@ -44,10 +44,22 @@ def lead(fit: TableResult) -> str:
         some = f"{fit.least_dropped}{count(fit.n_dropped, 'row')}"
         dropped = f" {some[0].upper()}{some[1:]} with missing values were left out."
         dropped = dropped.replace("row with missing values were", "row with missing values was")
+    return f"{_where(fit)}{_events(fit)}{dropped}"
+
+
+def _where(fit: TableResult) -> str:
+    rows = count(fit.n_rows, "row")
+    if fit.pooled:
+        sites = f" of {count(fit.n_sites, 'site')}" if fit.n_sites > 1 else ""
+        all_ = "the rows of all sites" if sites else "all rows"
+        return (
+            f"The model was fitted on {rows}{sites}. One table contained {all_}, and no "
+            "federation was run."
+        )
     return (
-        f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
+        f"The model was fitted on {rows} at {count(fit.n_sites, 'site')} in "
         f"{count(fit.n_exchanges, 'exchange')}. The fit used only sums over the rows of each "
-        f"site. No row left its site.{_events(fit)}{dropped}"
+        "site. No row left its site."
     )
 
 
@@ -146,7 +158,7 @@ def interval(fit: TableResult) -> str:
 def cautions(fit: TableResult, paper: bool = False) -> list[str]:
     """What a reader of the table must know beside the numbers; in a paper without advice on how to
     fit another table."""
-    notes = cap_notes(fit.codebook)
+    notes = [*cap_notes(fit.codebook), *_of_one_row(fit)]
     if _is_penalised(fit.l2):
         notes.append(
             "The penalty moves the coefficients towards zero. The standard errors and intervals do "
@@ -179,6 +191,19 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
     found = [unusual_offset(fit, not paper), uncounted(fit, not paper)]
     found.append(over_dispersion(fit, not paper))
     return [*notes, *filter(None, found)]
+
+
+def _of_one_row(fit: TableResult) -> list[str]:
+    """Sites whose sums are a row."""
+    rows = fit.site_counts.get("rows")
+    alone = 0 if rows is None or fit.n_sites < 2 else int((rows == 1).sum())
+    if not alone:
+        return []
+    have = "has only one row" if alone == 1 else "have only one row each"
+    return [
+        f"{count(alone, 'site')} of {count(fit.n_sites)} {have}: the sums of a site with one row "
+        "reveal this row."
+    ]
 
 
 def trust(fit: TableResult) -> list[str]:
