@@ -180,6 +180,10 @@ class TableResult(AbstractPrinted):
         apart = {INTERCEPT, *self.thresholds}
         return [c for c in dict.fromkeys(c.column for c in self.coefficients) if c not in apart]
 
+    def has_ratio(self, c: Coefficient) -> bool:
+        """e^intercept and e^threshold are no ratios of two groups."""
+        return self.ratio is not None and c.column not in {INTERCEPT, *self.thresholds}
+
     def is_of_site(self, column: str) -> bool:
         return self.site_effects == "fixed" and column.startswith("site[")
 

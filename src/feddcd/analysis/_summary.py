@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Iterable
+from itertools import compress
 from typing import Any, NamedTuple
 
 from .._text import plural, printable, upper
@@ -182,8 +183,10 @@ def _table(result: TableResult, limit: int | None) -> list[str]:
     rows, ends, by = ranges(result), interval_ends(result.level), result.statistic.name
     titles = ["coef", "std err", by, f"P>|{by}|", *ends]
     parts = _block(names, titles, map(_cells, rows), limit)
-    if result.ratio:
-        parts += ["", *_block(names, [result.ratio, *ends], map(_ratios, rows), limit)]
+    compared = list(map(result.has_ratio, result.coefficients))
+    if result.ratio and any(compared):
+        named, found = list(compress(names, compared)), map(_ratios, compress(rows, compared))
+        parts += ["", *_block(named, [result.ratio, *ends], found, limit)]
     return parts
 
 

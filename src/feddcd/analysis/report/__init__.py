@@ -124,7 +124,7 @@ def _regression(fit: TableResult) -> str:
     head += [fit.ratio, *ends] if fit.ratio else []
     rows = []
     for label, row in zip(fit.table.index, cells(fit), strict=True):
-        factors = [row.ratio, *row.ratio_ends] if fit.ratio else []
+        factors = [row.ratio or NONE, *(row.ratio_ends or [NONE] * 2)] if fit.ratio else []
         rows.append([str(label), *row[:4], *row.ends, *factors])
     units = "for one standard deviation more" if fit.standardize else "in the units of the columns"
     return table(f"The regression table, {units}", head, ("", rows))

@@ -4,7 +4,7 @@ import math
 import re
 from typing import NamedTuple
 
-from ..._text import number, probability, ratio
+from ..._text import NONE, number, probability, ratio
 from ...report.tables import Row
 from .._digits import UNKNOWN, Range, agreed, decimals
 from .._printed import PrintedTable, lacking_in_paper
@@ -26,7 +26,7 @@ FAR = 700.0  # beyond it exp overflows
 
 class Cells(NamedTuple):
     """A row of the table, each number with the digits that are proven; ends are those of the
-    interval, and ratios are empty where they mean nothing."""
+    interval, and ratios are empty where they mean nothing, as of an intercept."""
 
     coef: str
     std_err: str
@@ -41,10 +41,10 @@ def cells(fit: TableResult) -> list[Cells]:
     forms = [lambda x, n=n: number(x, n) for n in (4, 3, 2, 1)]
     factors = [lambda x, n=n: ratio(x, n) for n in (3, 2, 1)]
     rows = []
-    for row in ranges(fit):
+    for c, row in zip(fit.coefficients, ranges(fit), strict=True):
         three = (row.coef, row.low, row.high)
         coef, *ends = (agreed(x, forms) for x in three)
-        factor, *factor_ends = (agreed(x, factors) if fit.ratio else "" for x in three)
+        factor, *factor_ends = [agreed(x, factors) for x in three] if fit.has_ratio(c) else [""]
         z, p = decimals(row.statistic, 2).replace("-", "−"), agreed(row.p, [probability])
         own = coef, agreed(row.std_err, forms), z, p
         rows.append(Cells(*own, tuple(ends), factor, tuple(factor_ends)))
@@ -85,7 +85,7 @@ def _in_line(fit: TableResult) -> list[Cells]:
     found = [_rounded(*pair) for pair in zip(cells(fit), ranges(fit), strict=True)]
     lines = [at_point([getattr(each, name) for each in found]) for name in ("coef", "std_err")]
     return [
-        each._replace(coef=coef if each.ratio else each.coef, std_err=std_err)
+        each._replace(coef=coef if fit.ratio else each.coef, std_err=std_err)
         for each, coef, std_err in zip(found, *lines, strict=True)
     ]
 
@@ -154,7 +154,7 @@ def journal_table(fit: TableResult) -> PrintedTable:
 def _row(name: str, each: Cells, factors: bool) -> Row:
     span = lambda ends: f"({ends[0]} to {ends[1]})"
     if factors:
-        whole = f"{each.ratio} {span(each.ratio_ends)}"
+        whole = f"{each.ratio} {span(each.ratio_ends)}" if each.ratio else NONE
         return [name, each.coef, each.std_err, whole, each.p]
     return [name, f"{each.coef} {span(each.ends)}", each.std_err, each.p]
 
