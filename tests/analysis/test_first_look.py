@@ -1,5 +1,7 @@
 """What a person who sees a table for the first time would take for something else."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -37,3 +39,29 @@ def test_a_fit_of_one_table_claims_no_federation(tmp_path, groups):
         assert "federation was run" in text or "On one table, without a federation:" in text
     alone = "240 sites of 240 have only one row each: the sums of a site with one row reveal this"
     assert (alone in fit.to_markdown()) == (groups == "person")
+
+
+ORDINAL = {"family": "ordinal", "formula": "asa ~ age + sex"}
+
+
+@pytest.mark.parametrize("settings", [{"formula": "death ~ age + sex"}, ORDINAL])
+def test_only_what_compares_groups_is_called_a_ratio(tmp_path, settings):
+    fit = FederatedGLM(**settings).fit(patients(), groups="hospital")
+    page, markdown, _, summary = written(fit, tmp_path)
+    apart = fit.result_.thresholds or ["Intercept"]
+    mark = lambda name: "| " + name.replace("|", r"\|")
+    ratios = summary.partition("odds ratio")[2].partition("===")[0]
+    for name in apart:
+        assert f"\n{name}" not in ratios
+        row = next(line for line in markdown.splitlines() if line.startswith(mark(name)))
+        assert re.split(r"(?<!\\)\|", row)[4].strip() == "–"
+        assert f"{name}</" in page
+    assert "\nage " in ratios
+
+
+def test_a_row_of_the_figure_says_at_which_value_it_is_an_effect(tmp_path):
+    formula = "sbp ~ age + I(age^2) + sex + age:sex"
+    fit = FederatedGLM("gaussian", formula).fit(patients(), groups="hospital")
+    page = written(fit, tmp_path)[0]
+    assert "sex = male (against female), at age = 0<" in page
+    assert "line with ×" not in page

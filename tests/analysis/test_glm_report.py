@@ -143,7 +143,9 @@ def test_tables_hold_the_numbers(tmp_path, name):
     for row, (_, true) in zip(rows, fit.table_.iterrows(), strict=True):
         for cell, column in ((1, "coef"), (2, "std_err"), (5, "ci_low"), (6, "ci_high")):
             assert math.isclose(number(row[cell]), true[column], rel_tol=5.1e-4)
-        if ratio:
+        if ratio and row[0] == "Intercept":
+            assert row[7:] == ["–"] * 3
+        elif ratio:
             assert math.isclose(number(row[7]), math.exp(true["coef"]), rel_tol=6e-3)
 
 
@@ -384,8 +386,7 @@ CROSS = (
     "columns of the interaction."
 )
 DRAWN = (
-    "If a column is in an interaction, its own line is its effect where the other columns of the "
-    "interaction are 0 or have their reference level ({})."
+    "If a column is in an interaction, its own line is its effect at one value of the other column."
 )
 CODED = (
     "No effect is listed for {}: the coefficients do not compare a level with a reference level."
@@ -398,11 +399,12 @@ SHARED = {  # by formula: sentences of the list and of the figure, and the lines
     "y ~ poly(age, 2, raw = TRUE) + bmi": (
         curves("poly(age, 2, raw=TRUE)"), ["bmi"], ["bmi, per 10"]),
     f"y ~ {SPLINE}*smoke + bmi": (
-        [*curves(f"{SPLINE} and {SPLINE}:smoke"), CROSS.format("smoke"), DRAWN.format("smoke")],
-        ["bmi"], ["smoke = 1 (against 0)", "bmi, per 10"]),
+        [*curves(f"{SPLINE} and {SPLINE}:smoke"), CROSS.format("smoke"), DRAWN],
+        ["bmi"], [f"smoke = 1 (against 0), at {SPLINE} = 0", "bmi, per 10"]),
     "y ~ bmi*smoke + age": (
-        [CROSS.format("bmi, smoke and bmi:smoke"), DRAWN.format("bmi, smoke and bmi:smoke")],
-        ["age"], ["bmi", "smoke = 1 (against 0)", "age, per 10", "bmi × smoke"]),
+        [CROSS.format("bmi, smoke and bmi:smoke"), DRAWN, "A line with × shows"],
+        ["age"], ["bmi, at smoke = 0", "smoke = 1 (against 0), at bmi = 0", "age, per 10",
+                  "bmi × smoke"]),
     "y ~ C(arm, Sum) + smoke": (
         [CODED.format("C(arm, Sum)")], ["smoke"],
         ["arm = a (against the mean of the levels)", "smoke = 1 (against 0)"]),
@@ -418,6 +420,7 @@ def test_terms_without_an_effect_of_their_own_are_named(tmp_path, formula):
     found, (said, listed, drawn) = page(tmp_path, fit), SHARED[formula]
     for sentence in said:
         assert sentence in found.text
+    assert ("line with ×" in found.text) == any("×" in line for line in drawn)
     assert found.text.count("No effect is") == sum("No effect is" in s for s in said)
     sentences = _words.effects(fit)
     assert len(sentences) == len(listed)
