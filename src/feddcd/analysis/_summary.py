@@ -21,7 +21,7 @@ from ._whole import uncounted
 from .families import CHOICES
 from .protocol import APART
 
-FORMULA = "Formula: "
+FORMULA, MOST_APART = "Formula: ", 20
 CONTRASTS = {
     "sum": "each coefficient compares a level with the mean of all levels (sum contrasts)",
     "helmert": (
@@ -231,7 +231,7 @@ def _notes(result: TableResult) -> list[str]:
     return [
         *scale,
         *([APART] if result.apart else []),
-        *lacking(result.refused),
+        *lacking(result.refused, MOST_APART),
         *cap_notes(result.codebook),
         *event,
         *references,
