@@ -12,6 +12,7 @@ from ...report.tables import Drawn, table
 from .._result import Coefficient, TableResult
 from ._alone import entangled, held_at, is_in, not_drawn
 from ._names import Unit, unit_of
+from ._places import ratios
 from ._words import interval as interval_words
 from ._words import strongest
 
@@ -107,7 +108,8 @@ def _span(effects: list[Effect]) -> tuple[float, float, int]:
 
 def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
     say = ratio if fit.ratio is not None else number
-    middle, low, high = (say(width * v) for v in (e.middle, e.low, e.high))
+    ends = [width * v for v in (e.middle, e.low, e.high)]
+    middle, low, high = ratios(*ends) if fit.ratio is not None else map(number, ends)
     shown = [
         (draw(b), f"{site}: {say(width * b)}")
         for b, site in e.sites
@@ -143,7 +145,7 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
         )
     if outside:
         sentences.append(
-            f"{count(outside, 'estimate')} of single sites {'is' if outside == 1 else 'are'} "
-            "outside of the scale, and not in the figure."
+            f"{count(outside, 'estimate')} of single sites {'lies' if outside == 1 else 'lie'} "
+            "beyond the ends of the figure and cannot be seen."
         )
     return " ".join(sentences)

@@ -13,15 +13,10 @@ from .._summary import Row as NumberRow
 from .._summary import ranges
 from . import _words as words
 from ._names import coefficient_name
+from ._places import DIGITS, FAR, MANY, WIDE, Places, places_of, places_of_ratio
 
-DIGITS = 3  # of a standard error
-MOST = 6  # decimals of a number below 0.001
-EXACT = 9  # digits behind the first of any number
-MANY = 1e5  # larger ratios keep their own digits
 PLAIN = re.compile(r"−?[\d,]+(\.\d+)?")
 BLANKS = {ord("."): "\u2008", ord("0"): "\u2007"}
-WIDE = 100.0  # times the lower end of an interval of ratios
-FAR = 700.0  # beyond it exp overflows
 
 
 class Cells(NamedTuple):
@@ -51,34 +46,6 @@ def cells(fit: TableResult) -> list[Cells]:
     return rows
 
 
-class Places(NamedTuple):
-    """To which place the numbers of a row are rounded, in decimals; and their common power of ten,
-    where this number of decimals would be hard to read."""
-
-    decimals: int
-    power: int | None = None
-
-    @property
-    def least(self) -> float:
-        """The smallest number that is not shown as 0."""
-        return 10.0 ** -(self.decimals if self.power is not None else max(self.decimals, 0))
-
-    def text(self, x: float) -> str:
-        if self.power is None:
-            return f"{x:,.{max(self.decimals, 0)}f}".replace("-", "−")
-        digits = max(self.decimals + self.power, 0)
-        return f"{x / 10.0**self.power:.{digits}f}e{self.power}".replace("-", "−")
-
-
-def places_of(std_err: float, size: float) -> Places:
-    """The third digit of the standard error; `size` is the largest number of the row."""
-    decimals = DIGITS - 1 - math.floor(math.log10(std_err))
-    power = math.floor(math.log10(max(size, std_err)))
-    if (power < -3 and decimals > MOST) or power > EXACT:
-        return Places(min(decimals, EXACT - power), power)
-    return Places(min(decimals, EXACT - power))
-
-
 def _in_line(fit: TableResult) -> list[Cells]:
     """The cells, each row rounded to the third digit of its standard error, and a ratio to the
     second digit of its own. What would be 0 keeps its digits."""
@@ -104,9 +71,7 @@ def _rounded(each: Cells, row: NumberRow) -> Cells:
         return each
     if not row.high.low - row.low.high < math.log(WIDE):
         return each  # three digits of each number: one place cannot serve both ends
-    factor, low = (math.exp(max(min(x.low, FAR), -FAR)) for x in (row.coef, row.low))
-    of = lambda x, digits: digits - 1 - math.floor(math.log10(row.unit * x))
-    places = Places(max(min(of(low, 2), of(factor, 4), MOST + 3), 0))
+    places = places_of_ratio(row.unit, row.coef.low, row.low.low)
     return each._replace(
         ratio=_ratio(row.coef, each.ratio, places),
         ratio_ends=tuple(map(_ratio, (row.low, row.high), each.ratio_ends, (places,) * 2)),
