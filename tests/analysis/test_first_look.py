@@ -65,3 +65,36 @@ def test_a_row_of_the_figure_says_at_which_value_it_is_an_effect(tmp_path):
     page = written(fit, tmp_path)[0]
     assert "sex = male (against female), at age = 0<" in page
     assert "line with ×" not in page
+
+
+def test_the_numbers_of_one_cell_have_the_same_decimals(tmp_path):
+    """1.030 (0.668 to 1.59) reads as three kinds of numbers."""
+    rows = patients()
+    fit = FederatedGLM(formula="death ~ age + sex").fit(rows, groups="hospital")
+    page = written(fit, tmp_path)[0]
+    found = re.findall(r"(\d+\.?(\d*)) \((\d+\.?(\d*)) to (\d+\.?(\d*))\)", page)
+    assert found
+    for _, a, _, b, _, c in found:
+        assert len(a) == len(b) == len(c)
+
+
+def test_a_table_of_sums_has_no_table_of_sites_but_its_events(tmp_path):
+    fit = FederatedGLM(formula="death ~ age", answers="sum").fit(patients(), groups="hospital")
+    page, markdown, *_ = written(fit, tmp_path)
+    assert "What each site holds" not in page
+    assert "The sites: h0, h1, h2, h3." in page
+    assert f"it occurred {patients().death.sum()} times" in markdown
+
+
+def test_the_report_has_the_words_of_r_and_one_minus(tmp_path):
+    fit = FederatedGLM(formula="death ~ age + sex").fit(patients(), groups="hospital")
+    page = written(fit, tmp_path)[0]
+    for words in ("Null deviance", "Requested error (tol)", "in standard errors</th>"):
+        assert words in page
+    for words in ("own fit", "In numbers", "weight of rows", "Deviance without columns"):
+        assert words not in page
+    assert not re.search(r"\de-\d", page)
+    ordinal = written(FederatedGLM(**ORDINAL).fit(patients(), groups="hospital"), tmp_path)[0]
+    assert "not told" not in ordinal
+    assert "not computed" in ordinal
+    assert "–: feddcd computes no null deviance" in ordinal

@@ -180,7 +180,7 @@ SAYS = {
                      "only the 24 of 120 effects with the smallest p-values"],
     "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
     "nine rows": ["too few rows to show groups"],
-    "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
+    "proven to rounding": ["no coefficient is further than 1e−15 standard errors"],
     "site effects": ["so the effects compare only rows of the same site"],
 }  # fmt: skip
 
@@ -295,7 +295,9 @@ def test_a_site_far_away_does_not_stretch_the_figure(tmp_path):
     fit = stand_in("binomial")
     fit.site_table_.iloc[5, 0] = 1e6
     found = page(tmp_path, fit)
-    assert "1 estimate of single sites is outside of the scale, and not in the figure" in found.text
+    assert (
+        "1 estimate of single sites lies beyond the ends of the figure and cannot be" in found.text
+    )
     diamonds = sum(a.get("class") == "dot pale" for _, a in found.tags)
     assert diamonds == 3 * 5 - 1
 

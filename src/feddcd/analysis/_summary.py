@@ -22,6 +22,7 @@ from .families import CHOICES
 from .protocol import APART
 
 FORMULA, MOST_APART = "Formula: ", 20
+NA_ORDINAL = "NA: feddcd computes no null deviance and no Pearson's X² for family ordinal."
 CONTRASTS = {
     "sum": "each coefficient compares a level with the mean of all levels (sum contrasts)",
     "helmert": (
@@ -227,6 +228,7 @@ def _notes(result: TableResult) -> list[str]:
             )
         ]
     left_out += [f"{told}." for told in without_rows(result)]
+    unknown = [NA_ORDINAL] if result.family == "ordinal" else []
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
         *scale,
@@ -237,6 +239,7 @@ def _notes(result: TableResult) -> list[str]:
         *references,
         *left_out,
         *theta,
+        *unknown,
         *filter(None, [unusual_offset(result), uncounted(result), dispersion]),
     ]
 

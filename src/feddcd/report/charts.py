@@ -63,7 +63,7 @@ def _power(value: float) -> str:
     return (
         f"{value:g}"
         if 1e-4 < value < 1e5
-        else f"{value:.0e}".replace("e-0", "e−").replace("e+0", "e")
+        else f"{value:.0e}".replace("e-0", "e−").replace("e-", "e−").replace("e+0", "e")
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._text import count, number, ratio, trim, upper
+from ..._text import count, number, trim, upper
 from ...data.capping import notes as cap_notes
 from ...formula import INTERCEPT, label
 from .._offsets import unusual_offset
@@ -17,6 +17,7 @@ from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
 from ._names import level_name, name_of, unit_of
+from ._places import ratios
 
 KINDS = {
     "gaussian": "linear regression",
@@ -71,9 +72,13 @@ def _events(fit: TableResult) -> str:
     if fit.outcome is not None:
         event = level_name(fit, fit.response, label(fit.outcome.event))
     seen = fit.site_counts.get("events")
-    if seen is None or (seen < 0).any():
+    if seen is not None and not (seen < 0).any():
+        times = float(np.sum(seen))
+    elif not fit.grouped and len(fit.row_sums or ()) > 1:
+        times = fit.row_sums[1]  # of all sites together
+    else:
         return f" The event is {event}."
-    return f" The event is {event}, and it occurred {count(float(np.sum(seen)), 'time')}."
+    return f" The event is {event}, and it occurred {count(times, 'time')}."
 
 
 def proof(fit: TableResult) -> str:
@@ -88,12 +93,12 @@ def proof(fit: TableResult) -> str:
         return f"Not proven: {fit.unproven}. {how}"
     if fit.converged:
         return (
-            f"Proven: no coefficient is further than {upper(error)} standard errors from what the "
-            "pooled rows would give."
+            f"Proven: no coefficient is further than {error_text(error)} standard errors from "
+            "what the pooled rows would give."
         )
     bound = "no bound at all is proven"
     if math.isfinite(error):
-        bound = f"the best proven bound is {upper(error)} standard errors"
+        bound = f"the best proven bound is {error_text(error)} standard errors"
     if fit.rounded:
         return (
             f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: {bound}. Rounding "
@@ -104,6 +109,10 @@ def proof(fit: TableResult) -> str:
         f"NOT proven to the requested {trim(fit.tol, 2)} standard errors: {bound}. The fit "
         "stopped too early. Do not rely on the numbers of this table. Allow more exchanges."
     )
+
+
+def error_text(error: float) -> str:
+    return upper(error).replace("-", "−")
 
 
 def strongest(fit: TableResult) -> list[Coefficient]:
@@ -142,8 +151,9 @@ def effect(fit: TableResult, c: Coefficient) -> str:
         what = f"a {mean} of {of} that is {number(abs(b), 3)} {more}"
         range_ = f"{number(low, 3)} to {number(high, 3)}"
     else:
-        what = f"{ratio(b)} times {_what(fit, c, of)}"
-        range_ = f"{ratio(low)} to {ratio(high)}"
+        factor, low, high = ratios(b, low, high)
+        what = f"{factor} times {_what(fit, c, of)}"
+        range_ = f"{low} to {high}"
     return f"{unit.change} is associated with {what} ({interval(fit)} {range_}).{doubt}"
 
 
