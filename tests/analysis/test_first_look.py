@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from feddcd import FederatedGLM
-from feddcd.analysis import report
+from feddcd import FederatedGLM, describe
+from feddcd.analysis import _describe_page, report
 
 
 def patients(n=240):
@@ -98,3 +98,24 @@ def test_the_report_has_the_words_of_r_and_one_minus(tmp_path):
     assert "not told" not in ordinal
     assert "not computed" in ordinal
     assert "–: feddcd computes no null deviance" in ordinal
+
+
+def test_bars_of_whole_numbers_stand_over_them():
+    """asa = 4 was drawn from 4 to 5."""
+    rows = patients()
+    page = _describe_page.html(describe(rows, ["asa", "age"]))
+    hover = [f"{k}: {n} rows" for k, n in rows.asa.value_counts().sort_index().items()]
+    assert all(f"<title>{line}</title>" in page for line in hover)
+    drawn = next(x for x in describe(rows, ["asa"]).table.numbers).histogram
+    assert drawn.whole
+    assert not next(x for x in describe(rows, ["age"]).table.numbers).histogram.whole
+
+
+def test_a_sign_is_explained_only_if_it_is_there():
+    rows, told = patients(), "– means that a number is not shown"
+    plain = describe(rows, ["age"], least=5).summary()
+    assert told not in plain
+    few = rows.assign(age=rows.age.where(rows.index > 2))
+    hidden = describe(few, ["age"], least=5).summary()
+    assert told in hidden
+    assert "Which columns are missing together is not shown" in " ".join(hidden.split())
