@@ -111,6 +111,11 @@ def test_bars_of_whole_numbers_stand_over_them():
     assert not next(x for x in describe(rows, ["age"]).table.numbers).histogram.whole
 
 
+def test_table_1_of_one_table_says_that_no_site_sent_anything():
+    page = _describe_page.html(describe(patients(), ["age"], site="hospital"))
+    assert "<td>nothing: one table</td>" in page
+
+
 def test_a_sign_is_explained_only_if_it_is_there():
     rows, told = patients(), "– means that a number is not shown"
     plain = describe(rows, ["age"], least=5).summary()

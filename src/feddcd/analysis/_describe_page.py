@@ -150,12 +150,13 @@ def _sites(result: DescribeResult) -> str:
 
 def _facts(result: DescribeResult) -> str:
     plan, last = result.plan, result.history.iloc[-1]
+    sent = "nothing: one table" if result.site else f"{count(last['bytes_up'])} bytes"
     rows = [
         ("Rows", count(result.n_rows)),
         ("Sites", count(result.n_sites)),
         ("Exchanges", count(result.n_exchanges)),
         ("Quantiles", plan.quantiles),
         ("Each number describes at least", count(max(plan.least, 1), "row")),
-        ("Sent by the sites", f"{count(last['bytes_up'])} bytes"),
+        ("Sent by the sites", sent),
     ]
     return pairs("This description", rows)
