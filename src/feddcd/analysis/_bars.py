@@ -17,6 +17,7 @@ class Histogram(NamedTuple):
 
     edges: np.ndarray
     rows: np.ndarray
+    whole: bool = False  # every value is a whole number
 
 
 def edges_of(mean: float, sd: float, decimals: int) -> np.ndarray:
@@ -34,13 +35,16 @@ def edges_of(mean: float, sd: float, decimals: int) -> np.ndarray:
     return places * unit / 10.0**-power if power < 0 else places * unit * 10.0**power
 
 
-def histograms(each: Sequence[np.ndarray], bins: np.ndarray, least: int) -> list[Histogram | None]:
+def histograms(
+    each: Sequence[np.ndarray], bins: np.ndarray, least: int, whole: Sequence[bool]
+) -> list[Histogram | None]:
     """From the edges of each and the rows of all, one after the other."""
     drawn, start = [], 0
-    for edges in each:
+    for edges, is_whole in zip(each, whole, strict=True):
         size = len(edges) + 1 if len(edges) else 0
         rows = bins[start : start + size].astype(np.int64)
-        drawn.append(_merged(np.array([-np.inf, *edges, np.inf]), rows, least) if size else None)
+        made = _merged(np.array([-np.inf, *edges, np.inf]), rows, least) if size else None
+        drawn.append(made and made._replace(whole=is_whole))
         start += size
     return drawn
 

@@ -278,6 +278,7 @@ class Describe:
             quantiles=search.found(),
             edges=edges,
             bins=third.of("bins") if drawn.edges.size else NONE,
+            whole=[d == 0 for d in search.decimals.tolist()],
             pattern=pattern,
             patterns=second.of("patterns") if pattern.size else NONE,
             own={site: blocks["own"].value for site, blocks in each.items() if "own" in blocks},

@@ -28,7 +28,7 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
     plan = result.plan
     careful, left = result.careful
     found = [printable(line) for line in cap_notes(plan.codebook)]
-    if plan.least > 1:
+    if plan.least > 1 and _hides(result):
         why = (
             f"the number describes fewer than {plan.least} rows, or somebody could compute such "
             "a number from it"
@@ -38,6 +38,11 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         of = "a quantile with this sign" if left else "the number"
         found.append(
             f"{ABOUT}means that {of} is the middle of a range with at least {plan.least} rows."
+        )
+    if result.patterns["missing"].tolist() == ["(others)"] and not paper:
+        found.append(
+            "Which columns are missing together is not shown, because too few rows lack a value "
+            "in the same columns."
         )
     if (bare := _without_line(result)) and not paper:
         has = "this column has" if len(bare) == 1 else "these columns have"
@@ -64,6 +69,20 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         )
         found.append(_changes(result))
     return found
+
+
+def _hides(result: DescribeResult) -> bool:
+    """Whether a number of the tables is not shown."""
+    none = lambda *each: any(bool(np.isnan(x).any()) for x in each)
+    for section in filter(None, (result.table, result.sites)):
+        for x in section.numbers:
+            sums = () if x.name in result.plan.median else (x.mean, x.sd)
+            lacking = any(q is None for cell in x.quantiles for q in cell or (None,))
+            if none(x.missing, *sums) or (any(x.quantiles) and lacking):
+                return True
+        if none(section.rows) or any(none(x.counts, x.missing) for x in section.levels):
+            return True
+    return False
 
 
 def _without_line(result: DescribeResult) -> list[str]:

@@ -97,11 +97,12 @@ def _bars(each: NumberSummary, drawn: Histogram | None) -> str:
     step = float(np.diff(inner).min()) if len(inner) > 1 else 1.0
     edges[0] = edges[0] if np.isfinite(edges[0]) else inner[0] - step
     edges[-1] = edges[-1] if np.isfinite(edges[-1]) else inner[-1] + step
+    edges -= 0.5 * drawn.whole  # a bar of whole numbers stands over them
     tall = rows * step / np.diff(edges)
     x = charts.linear(float(edges[0]), float(edges[-1]))
     y = charts.linear(0.0, float(tall.max()) * 1.05, 5)
     hover = [
-        f"{_span(a, b)}: {count(n, 'row')}"
+        f"{_span(a, b, drawn.whole)}: {count(n, 'row')}"
         for a, b, n in zip(drawn.edges[:-1], drawn.edges[1:], rows, strict=True)
     ]
     name = printable(each.name)
@@ -111,9 +112,12 @@ def _bars(each: NumberSummary, drawn: Histogram | None) -> str:
     return charts.chart(x, y, (name, axis), marks, alt, height=240)
 
 
-def _span(low: float, high: float) -> str:
+def _span(low: float, high: float, whole: bool = False) -> str:
+    if whole and low == high - 1:
+        return trim(low, 6)
     if not math.isfinite(low):
         return f"below {trim(high, 6)}"
+    high -= whole
     return (
         f"{trim(low, 6)} and more"
         if not math.isfinite(high)
@@ -146,12 +150,13 @@ def _sites(result: DescribeResult) -> str:
 
 def _facts(result: DescribeResult) -> str:
     plan, last = result.plan, result.history.iloc[-1]
+    sent = "nothing: one table" if result.site else f"{count(last['bytes_up'])} bytes"
     rows = [
         ("Rows", count(result.n_rows)),
         ("Sites", count(result.n_sites)),
         ("Exchanges", count(result.n_exchanges)),
         ("Quantiles", plan.quantiles),
         ("Each number describes at least", count(max(plan.least, 1), "row")),
-        ("Sent by the sites", f"{count(last['bytes_up'])} bytes"),
+        ("Sent by the sites", sent),
     ]
     return pairs("This description", rows)

@@ -109,6 +109,7 @@ class Found(NamedTuple):
     quantiles: Mapping[tuple[int, int], list[Quantile | None]]
     edges: Sequence[np.ndarray]  # of histograms, by number
     bins: np.ndarray
+    whole: Sequence[bool]  # by number: without decimals
     pattern: np.ndarray  # columns
     patterns: np.ndarray  # rows by pattern: bit i is the i-th of those columns
     own: Mapping[str, np.ndarray]
@@ -189,7 +190,7 @@ def conclude(
     seen = visible(known, plan.least)
     told = CellTable(known, seen, names, found.mean, found.sd, found.quantiles)
     tables = [told, *filter(None, [_of_sites(plan, shape, found)])]
-    drawn = histograms(found.edges, found.bins, plan.least)
+    drawn = histograms(found.edges, found.bins, plan.least, found.whole)
     shape, tables, kept = as_levels(shape, tables, found.flags)
     gone = masks([(each.known, each.seen) for each in tables], plan.least)
     table, *rest = (_section(shape, *each) for each in zip(tables, gone, strict=True))

@@ -25,6 +25,7 @@ from .protocol import Questions, Replies, converse
 HERE = "here"
 EXCHANGES = 40
 TOL = 1e-6  # standard errors
+OWN, UNTOLD = "own fit", "not told"
 NO_ESTIMATE = np.zeros(1)
 
 
@@ -63,7 +64,7 @@ def read_own(block: np.ndarray, p: int) -> np.ndarray | None:
 
 
 def own_words(block: np.ndarray) -> str:
-    return {0: "not told", 1: "no finite estimate"}.get(block.size, "own fit")
+    return {0: UNTOLD, 1: "no finite estimate"}.get(block.size, OWN)
 
 
 def _fit(model: Model, rows: DesignRows, family: Family) -> OwnFit | None:

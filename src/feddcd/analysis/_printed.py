@@ -5,15 +5,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._text import listed
+from .._text import listed, plural
 
 if TYPE_CHECKING:
     from ..report.tables import Group, Row
 
 
-def lacking(refused: Mapping[str, str]) -> list[str]:
-    """Who has no rows in a table, by site why: as its text says it, one line for each."""
-    return [f"Not part of this table: {why}" for why in refused.values()]
+def lacking(refused: Mapping[str, str], most: int | None = None) -> list[str]:
+    """Who has no rows in a table, by site why: as its text says it, one line for each, or for the
+    first ones."""
+    lines, apart = list(refused.values())[:most], "Not part of this table: "
+    rest = len(refused) - len(lines)
+    return [f"{apart}{why}" for why in [*lines, *([plural(rest, "other site")] if rest else [])]]
 
 
 def lacking_in_paper(refused: Mapping[str, str]) -> list[str]:

@@ -99,6 +99,7 @@ class TableResult(AbstractPrinted):
     codebook: Mapping[str, Any] = field(default_factory=dict)  # where one was agreed
     refused: Mapping[str, str] = field(default_factory=dict)  # by site: why it takes no part
     apart: bool = False  # a coordinator read each site's answers: nothing of it is proven later
+    pooled: bool = False  # all rows were in this process: nothing is true of a federation
     answers: str = "each"  # as used; "sum": nothing but sums over the sites was known
     outcome: Outcome | None = None  # of two words: the other, and the event that counts as 1
     more: Mapping[str, pd.DataFrame] = field(default_factory=dict)  # tables that were asked for
@@ -178,6 +179,10 @@ class TableResult(AbstractPrinted):
         """Of the design matrix, without the intercept."""
         apart = {INTERCEPT, *self.thresholds}
         return [c for c in dict.fromkeys(c.column for c in self.coefficients) if c not in apart]
+
+    def has_ratio(self, c: Coefficient) -> bool:
+        """e^intercept and e^threshold are no ratios of two groups."""
+        return self.ratio is not None and c.column not in {INTERCEPT, *self.thresholds}
 
     def is_of_site(self, column: str) -> bool:
         return self.site_effects == "fixed" and column.startswith("site[")

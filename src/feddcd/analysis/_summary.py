@@ -3,6 +3,7 @@
 import math
 import numbers
 from collections.abc import Iterable
+from itertools import compress
 from typing import Any, NamedTuple
 
 from .._text import plural, printable, upper
@@ -20,7 +21,8 @@ from ._whole import uncounted
 from .families import CHOICES
 from .protocol import APART
 
-FORMULA = "Formula: "
+FORMULA, MOST_APART = "Formula: ", 20
+NA_ORDINAL = "NA: feddcd computes no null deviance and no Pearson's X² for family ordinal."
 CONTRASTS = {
     "sum": "each coefficient compares a level with the mean of all levels (sum contrasts)",
     "helmert": (
@@ -182,8 +184,10 @@ def _table(result: TableResult, limit: int | None) -> list[str]:
     rows, ends, by = ranges(result), interval_ends(result.level), result.statistic.name
     titles = ["coef", "std err", by, f"P>|{by}|", *ends]
     parts = _block(names, titles, map(_cells, rows), limit)
-    if result.ratio:
-        parts += ["", *_block(names, [result.ratio, *ends], map(_ratios, rows), limit)]
+    compared = list(map(result.has_ratio, result.coefficients))
+    if result.ratio and any(compared):
+        named, found = list(compress(names, compared)), map(_ratios, compress(rows, compared))
+        parts += ["", *_block(named, [result.ratio, *ends], found, limit)]
     return parts
 
 
@@ -215,16 +219,18 @@ def _notes(result: TableResult) -> list[str]:
     references += contrast_notes(result)
     dispersion = over_dispersion(result)
     left_out = left_out_notes(result) + [f"{told}." for told in without_rows(result)]
+    unknown = [NA_ORDINAL] if result.family == "ordinal" else []
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
         *scale,
         *([APART] if result.apart else []),
-        *lacking(result.refused),
+        *lacking(result.refused, MOST_APART),
         *cap_notes(result.codebook),
         *event,
         *references,
         *left_out,
         *theta,
+        *unknown,
         *filter(None, [unusual_offset(result), uncounted(result), dispersion]),
     ]
 
@@ -265,8 +271,12 @@ def _theta(theta: float, std_err: float | None) -> str:
 def _proof(result: TableResult) -> list[str]:
     cost = (
         f"{plural(result.n_exchanges, 'exchange')} with {plural(result.n_sites, 'site')}, "
-        f"{plural(result.n_uploads, 'upload')}, {result.bytes_up:,} bytes sent by the sites."
+        f"{plural(result.n_uploads, 'upload')}, {result.bytes_up:,} bytes"
     )
+    if result.pooled:
+        cost = f"On one table, without a federation: {cost}."
+    else:
+        cost += " sent by the sites."
     error = result.certified_error
     if result.unproven:
         how = "has converged" if result.converged else "has NOT converged: allow more exchanges"

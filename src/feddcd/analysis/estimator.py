@@ -21,6 +21,8 @@ from .plan import ModelSettings, check_cluster, check_simulation
 from .protocol import Again
 from .table import CompleteRows, Roles, read
 
+NO_ROW = "no row has values in all columns of the model"
+
 
 class FederatedGLM(BaseEstimator):
     r"""The regression table of all sites' rows, without pooling them.
@@ -198,8 +200,10 @@ class FederatedGLM(BaseEstimator):
         group = rows.roles.group if isinstance(rows.roles.group, str) else None
         predictor = result.predictor._replace(design=rows.design, group=group)  # pyright: ignore
         result = counted(result, rows.y.to_numpy())
-        result = result.with_sites(Counter(str(site) for site in rows.lacking))
-        more = {"sites": prepared.labels, "predictor": predictor}
+        dropped, there = Counter(str(site) for site in rows.lacking), set(map(str, prepared.labels))
+        gone = {s: f"{s}: {NO_ROW}" for s in dropped if s not in there}
+        result = result.with_sites(dropped, gone)
+        more = {"sites": prepared.labels, "predictor": predictor, "pooled": True}
         return self._store(dataclasses.replace(result, **more))
 
     def test_rows(self, rows: CompleteRows) -> pd.DataFrame:

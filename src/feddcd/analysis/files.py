@@ -18,6 +18,8 @@ from .plan import ModelSettings
 from .table import CompleteRows, Roles, formula_for, read
 
 MAX_LEVELS = 1000
+REFUSED = "; a federation refuses them, so write them in the same way"
+ORDERED = "ordinal for words that have an order, multinomial for other words"
 
 
 class FileRows(NamedTuple):
@@ -72,7 +74,7 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
         values = column(table.frame, name)
         if not _is_text(values):
             continue
-        check_alike(table, name, notes)
+        check_alike(table, name, notes, REFUSED)
         if values.nunique() == 1:
             told = f"{name} is {values.dropna().iloc[0]!r} in every row"
             raise DataError(told, file=table.file, column=name)
@@ -80,6 +82,12 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
             told = (
                 f"{name} has {values.nunique():,} different words, which are too many "
                 f"for a category; the limit is {MAX_LEVELS:,}"
+            )
+            raise DataError(told, file=table.file, column=name)
+        if values.nunique() == values.count():
+            told = (
+                f"{name} has {values.nunique():,} different words, one for each row, so it cannot "
+                f"be a predictor: leave it out of the formula, for example with '. - {name}'"
             )
             raise DataError(told, file=table.file, column=name)
 
@@ -114,10 +122,17 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
             f"{len(empty)}"
         )
         raise DataError(told, file=table.file, row=int(empty[0]), column=group)
+    rows = table.frame[group].value_counts()
+    if alone := int((rows == 1).sum()):
+        notes.append(
+            f"{plural(alone, 'site')} of {len(rows):,} in {group} "
+            f"{'has' if alone == 1 else 'have'} only one row, which their sums would reveal; "
+            "--group must name the column with the hospital (or bank, ...) of each row"
+        )
     return np.asarray(table.frame[group])
 
 
-def check_alike(table: Frame, name: str, notes: list[str]) -> None:
+def check_alike(table: Frame, name: str, notes: list[str], more: str = "") -> None:
     """One name written in two ways would be two sites, or two categories."""
     values = column(table.frame, name)
     exact: dict[str, str] = {}
@@ -137,6 +152,7 @@ def check_alike(table: Frame, name: str, notes: list[str]) -> None:
         if other != text:
             notes.append(
                 f"{name} has {other!r} and {text!r}, which feddcd reads as two different levels"
+                + ("" if is_number(text) else more)
             )
 
 
@@ -177,7 +193,12 @@ def _options(roles: Roles) -> str:
 def _check_binary(table: Frame, rows: CompleteRows) -> None:
     name, values = label(rows.y), numbers_of(rows.y, label(rows.y))
     low, high = values.min(), values.max()
-    if low < 0 or high > 1:
+    if (low < 0 or high > 1) and len(np.unique(values)) == 2:
+        told = (
+            f"{name} has the two values {low:g} and {high:g}, but --family binomial needs 0 and "
+            f"1. If {high:g} means the event, add --event {high:g}"
+        )
+    elif low < 0 or high > 1:
         told = (
             f"{name} has values from {low:g} to {high:g}, but --family binomial needs 0 "
             "and 1. Use gaussian for an outcome of any numbers, poisson for counts, "
@@ -246,13 +267,13 @@ def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[s
     if family not in SHARES:
         told = (
             f"{name} contains words such as {words[0]!r}, but --family {family} needs "
-            "numbers. Use binomial for two words, multinomial for more words"
+            f"numbers. Use binomial for two words, {ORDERED}"
         )
         raise DataError(told, file=table.file, column=name)
     if len(words) > 2:
         told = (
             f"{name} has {len(words)} different words, {listed(words, 5)}, but --family "
-            f"{family} needs two{unlike_case(words) or '. Use multinomial for more words'}"
+            f"{family} needs two{unlike_case(words) or f'. Use {ORDERED}'}"
         )
         raise DataError(told, file=table.file, column=name)
     other, event = outcome_of(name, words, settings.event)

@@ -26,10 +26,10 @@ from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
 from ..data.codebook import Codebook, load_codebook
 from ..data.conform import conform, read_agreed
-from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_table
+from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_number, is_table
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
-from ..formula import read_formula
+from ..formula import plain, read_formula
 from ._glm_wishes import Wishes, extend, predictions
 from ._habits import as_json, found, tables_in
 from ._keys import keys
@@ -70,6 +70,7 @@ def glm_command(
         book = None if source.codebook is None else load_codebook(source.codebook)
         table, roles = load_table(source, roles, clients, model.random_state, book)
         model.formula, roles = _with_offset(model.formula, roles, list(table.frame.columns))
+        model.classes = _classes(model, table, roles)
         settings = model.settings()
         if book is not None:
             table = _conform(table, _plan(model, roles, source, book, model.formula), book)
@@ -166,6 +167,16 @@ def _with_offset(formula: str | None, roles: Roles, columns: list[str]) -> tuple
     if formula is None or offset is None or offset in columns or "(" not in offset:
         return formula, roles
     return f"{formula} + offset({offset})", roles._replace(offset=None)
+
+
+def _classes(model: FederatedGLM, table: Frame, roles: Roles) -> list[Any] | None:
+    """`--classes 1,2,3` are numbers where the outcome has numbers."""
+    text = model.formula
+    names = (roles.label,) if text is None else read_formula(text).left_columns
+    known = [name for name in names if name in table.frame.columns]
+    if model.classes is None or len(known) != 1 or table.frame[known[0]].dtype.kind not in "iuf":
+        return model.classes  # pyright: ignore
+    return [plain(float(c)) if is_number(c) else c for c in model.classes]
 
 
 def _sparse(file: Path) -> Frame:

@@ -43,7 +43,9 @@ code { font-size: 0.92em; }
 .note, figcaption { color: var(--soft); font-size: 0.9rem; }
 
 .scroll { overflow: auto; max-height: 36rem; border: 1px solid var(--rule); border-radius: 8px;
-  margin-bottom: 12px; }
+  margin-bottom: 12px;  /* a shadow on the right while there is more to see */
+  background: linear-gradient(to left, var(--paper) 50%, transparent) right / 28px 100% no-repeat
+    local, linear-gradient(to left, var(--rule), transparent) right / 14px 100% no-repeat; }
 .scroll:focus-visible, summary:focus-visible { outline: 2px solid #0072b2; outline-offset: 2px; }
 table { border-collapse: collapse; font-variant-numeric: tabular-nums; font-size: 0.9rem; }
 .scroll table { width: 100%; overflow-wrap: normal; }
@@ -137,7 +139,7 @@ dd { margin: 0; max-width: 46em; }
   @page { margin: 14mm; }
   main { max-width: none; padding: 0; }
   h2 { margin-top: 20px; }
-  .scroll { overflow: visible; max-height: none; border: 0; }
+  .scroll { overflow: visible; max-height: none; border: 0; background: none; }
   .scroll table { font-size: 7.5pt; }
   .scroll th, .scroll td { padding: 2px 3px; }
   .scroll th:first-child { min-width: 8em; }

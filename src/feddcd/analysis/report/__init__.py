@@ -1,6 +1,7 @@
 """What a regression looks like to people: one HTML page that asks nothing of the network."""
 
 import math
+import re
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
@@ -11,8 +12,10 @@ from ...report.tables import pairs, table
 from .. import _more
 from .._digits import about, agreed
 from .._influence import hinge
+from .._own import OWN, UNTOLD
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
+from .._summary import NA_ORDINAL
 from ..families import CLASSED
 from ..protocol import APART
 from . import _words as words
@@ -124,7 +127,7 @@ def _regression(fit: TableResult) -> str:
     head += [fit.ratio, *ends] if fit.ratio else []
     rows = []
     for label, row in zip(fit.table.index, cells(fit), strict=True):
-        factors = [row.ratio, *row.ratio_ends] if fit.ratio else []
+        factors = [row.ratio or NONE, *(row.ratio_ends or [NONE] * 2)] if fit.ratio else []
         rows.append([str(label), *row[:4], *row.ends, *factors])
     units = "for one standard deviation more" if fit.standardize else "in the units of the columns"
     return table(f"The regression table, {units}", head, ("", rows))
@@ -137,8 +140,14 @@ def _tables(fit: TableResult) -> str:
     made = []
     for name, frame in fit.more.items():
         head, *rows = _more.cells(frame)
+        rows = [[name, *map(_typeset, line)] for name, *line in rows]
         made.append(table(_more.TITLES[name], head, ("", rows)))
     return page.section("Tests and contrasts", *made)
+
+
+def _typeset(cell: str) -> str:
+    """As the numbers of the page are."""
+    return NONE if cell == "-" else re.sub(r"(?<![eE])-", "−", cell)
 
 
 def _sites(fit: TableResult) -> str:
@@ -148,20 +157,27 @@ def _sites(fit: TableResult) -> str:
     shown = {name: title for name, title in names.items() if name in counts}
     known = lambda x: count(x) if x >= 0 else NONE
     rows = [
-        [str(site), *(known(line[name]) for name in shown), line["estimate"]]
+        [str(site), *(known(line[name]) for name in shown), _own(fit, line["estimate"])]
         for site, line in counts.to_dict("index").items()
     ]
     head = ["site", *shown.values(), "estimate from its rows alone"]
     if fit.leave_one_out is not None:
-        head.append("largest change without this site")
+        head.append("largest change without this site, in standard errors")
         rows = [[*row, _largest(fit, row[0])] for row in rows]
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
+    told = fit.answers != "sum" or bool((counts[list(shown)].to_numpy() >= 0).any())
+    names = page.paragraph(f"The sites: {', '.join(line[0] for line in rows)}.")
     return page.lines([
-        table("What each site holds", head, ("", rows)),
+        table("What each site holds", head, ("", rows)) if told else names,
         page.lines([page.paragraph("Not part of this table:"), page.bullets(gone)]) if gone else "",
         page.paragraph(APART) if fit.apart else "",
         page.paragraph("What the table depends on: " + " ".join(words.trust(fit)), "note"),
     ])  # fmt: skip
+
+
+def _own(fit: TableResult, told: str) -> str:
+    """Whether there is one."""
+    return {OWN: "yes", UNTOLD: "not computed" if fit.pooled else UNTOLD}.get(told, told)
 
 
 def _largest(fit: TableResult, site: str) -> str:
@@ -196,7 +212,8 @@ def _calibration(fit: TableResult) -> str:
     groups = calibration_table(fit)
     if groups is None:
         return ""
-    head = ["group", "weight of rows", "predicted", "observed", "difference"]
+    weights = "weight of rows" if fit.grouped else "rows"
+    head = ["group", weights, "predicted", "observed", "difference"]
     cells = zip(groups["weight"], groups["predicted"], groups["observed"], strict=True)
     rows = [
         (str(i), count(w), number(a), number(b), number(b - a, 2))
@@ -216,11 +233,11 @@ def _facts(fit: TableResult) -> str:
         ("Sites", count(fit.n_sites)),
         ("Exchanges", count(fit.n_exchanges)),
         ("Uploads, all sites", count(fit.n_uploads)),
-        ("Sent by the sites", size(fit.bytes_up)),
+        ("Sent by the sites", "nothing: one table" if fit.pooled else size(fit.bytes_up)),
     ]
     fits = [
         ("Deviance", f"{_shown(fit, 'deviance')} on {count(fit.df_residual)} df"),
-        ("Deviance without columns", f"{_shown(fit, 'null_deviance')} on {count(fit.df_null)} df"),
+        ("Null deviance", f"{_shown(fit, 'null_deviance')} on {count(fit.df_null)} df"),
         ("Pearson’s X²", _shown(fit, "pearson")),
         ("Dispersion", trim(fit.dispersion, 5)),
         ("Log-likelihood", _shown(fit, "log_likelihood")),
@@ -229,9 +246,12 @@ def _facts(fit: TableResult) -> str:
         *_linear(fit),
         ("Standard errors", errors),
         ("Certified error", f"{error_of(fit.certified_error)} standard errors"),
-        ("Wanted (tol)", f"{trim(fit.tol, 2)} standard errors"),
+        ("Requested error (tol)", f"{trim(fit.tol, 2)} standard errors"),
     ]
-    return page.grid([pairs("The fit", rows), pairs("In numbers", fits)], "columns")
+    grid = page.grid([pairs("The fit", rows), pairs("How well it fits", fits)], "columns")
+    if fit.family != "ordinal":
+        return grid
+    return page.lines([grid, page.paragraph(NA_ORDINAL.replace("NA:", f"{NONE}:"), "note")])
 
 
 def _shown(fit: TableResult, name: str) -> str:

@@ -4,12 +4,13 @@ A coefficient is an effect if its column can change while all other columns of t
 they are. A column in several terms (a power, a spline, an interaction) has no such coefficient.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..._text import count, sentence_list
-from ...formula import read_formula
+from ...formula import Part, read_formula
 from .._result import Coefficient, TableResult
-from ._names import name_of
+from ._names import level_name, name_of
 
 MOST = 8  # terms in a sentence
 LISTED, DRAWN = "No effect is listed for", "No effect is drawn for"
@@ -64,19 +65,39 @@ def not_listed(fit: TableResult) -> list[str]:
     return lines
 
 
-def not_drawn(fit: TableResult) -> list[str]:
+def not_drawn(fit: TableResult, drawn: Sequence[Coefficient]) -> list[str]:
     """Likewise of the figure, which has interactions."""
-    terms = entangled(fit)
-    lines = _of_curves(fit, terms, DRAWN)
-    if terms.crossed:
+    lines = _of_curves(fit, entangled(fit), DRAWN)
+    if any(held_at(fit, c) for c in drawn):
         lines.append(
-            "Some columns are in an interaction (see the terms "
-            f"{_listed(fit, terms.crossed)}). The line of such a column shows its effect in rows "
-            "in which the other columns of the interaction are 0 or have their reference level. A "
-            "line with × shows how much this effect changes if the other column is one unit "
-            "higher, or has the level in the name of the line."
+            "If a column is in an interaction, its own line is its effect at one value of the "
+            "other column. The line names this value, for example: at age = 0."
+        )
+    if any((made := fit.made_of(c.column)) and len(made.parts) > 1 for c in drawn):
+        lines.append(
+            "A line with × shows how the effect of a column changes if the other column is one "
+            "unit higher, or has this level."
         )
     return lines
+
+
+def held_at(fit: TableResult, c: Coefficient) -> str:
+    """`age = 0 and ward = a`: where the coefficient is an effect, if interactions have its term."""
+    made = [found for each in fit.columns if (found := fit.made_of(each)) is not None]
+    own = {part.text for m in made if m.name == c.column for part in m.parts}
+    inside = lambda parts: own < {part.text for part in parts}
+    others = [part for m in made if own and inside(m.parts) for part in m.parts]
+    told = {part.text: _held(fit, part) for part in others if part.text not in own}
+    return sentence_list(list(told.values())) if told else ""
+
+
+def _held(fit: TableResult, part: Part) -> str:
+    if part.column is None:
+        return f"{name_of(fit, part.text.strip('`'))} = 0"
+    column = name_of(fit, part.column)
+    if part.reference is None:
+        return f"the mean of the levels of {column}"
+    return f"{column} = {level_name(fit, part.column, part.reference)}"
 
 
 def _of_curves(fit: TableResult, terms: Entangled, none: str) -> list[str]:

@@ -47,7 +47,7 @@ def convergence(fit: TableResult) -> str:
     high = 10.0 ** np.ceil(np.log10(max(y.max(), tol)) + 0.2)
     across, up = charts.linear(0.0, max(x.max(), 1.0) * 1.04), charts.logarithmic(low, high)
     hover = [
-        f"exchange {a:.0f}: at most {upper(b)} standard errors"
+        f"exchange {a:.0f}: at most {error_of(b)} standard errors"
         for a, b in zip(x[proven], y, strict=True)
     ]
     marks = [
@@ -58,7 +58,7 @@ def convergence(fit: TableResult) -> str:
     ]
     alt = (
         "Certified error after each exchange. After "
-        f"{count(x[proven][-1], 'exchange')} the certified error is {upper(y[-1])} standard "
+        f"{count(x[proven][-1], 'exchange')} the certified error is {error_of(y[-1])} standard "
         f"errors; the requested error was {trim(tol, 2)}."
     )
     return charts.chart(across, up, NAMES, marks, alt, height=250)
@@ -89,10 +89,18 @@ def _choice(choice: Choice) -> str:
         (f"{name} (chosen)" if name == choice.method else str(name), count(a), size(b), seconds(c))
         for name, (a, b, c) in zip(choice.predictions.index, values, strict=True)
     ]
-    head, reason = ["method", "exchanges", "bytes", "time"], escape(choice.reason.rstrip("."))
+    head, reason = (
+        ["method", "exchanges", "bytes in part", "time"],
+        escape(choice.reason.rstrip(".")),
+    )
     return page.lines([
         f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
-        table("Predicted cost of each method, before the fit", head, ("", rows)),
+        table("Predicted cost of each method, only to choose one before the fit", head, ("", rows)),
+        page.paragraph(
+            "The bytes are those of gradients and Hessians alone. What the fit itself needed is in "
+            "the table of all exchanges.",
+            "note",
+        ),
     ])  # fmt: skip
 
 

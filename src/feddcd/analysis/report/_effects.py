@@ -10,8 +10,9 @@ from ..._text import count, number, probability, ratio
 from ...report import charts
 from ...report.tables import Drawn, table
 from .._result import Coefficient, TableResult
-from ._alone import entangled, is_in, not_drawn
+from ._alone import entangled, held_at, is_in, not_drawn
 from ._names import Unit, unit_of
+from ._places import ratios
 from ._words import interval as interval_words
 from ._words import strongest
 
@@ -37,8 +38,9 @@ class Forest(NamedTuple):
 
 
 def forest(fit: TableResult) -> Forest | None:
-    terms, more = entangled(fit), not_drawn(fit)
+    terms = entangled(fit)
     found = chosen = [c for c in strongest(fit) if not is_in(fit, c, terms.curves)]
+    more = not_drawn(fit, chosen[:MOST])
     if not chosen:
         return Forest("", " ".join(more)) if more else None
     if len(chosen) <= MOST:  # all of them, in the order of the table
@@ -68,7 +70,9 @@ def forest(fit: TableResult) -> Forest | None:
 def _effect(fit: TableResult, c: Coefficient, unit: Unit) -> Effect:
     row = fit.original_table.loc[c.label]
     b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
-    return Effect(unit.label, b, low, high, float(row["p"]), _of_sites(fit, c, unit.size))
+    at = held_at(fit, c)
+    label = f"{unit.label}, at {at}" if at else unit.label
+    return Effect(label, b, low, high, float(row["p"]), _of_sites(fit, c, unit.size))
 
 
 def _of_sites(fit: TableResult, c: Coefficient, size: float) -> tuple[tuple[float, str], ...]:
@@ -104,7 +108,8 @@ def _span(effects: list[Effect]) -> tuple[float, float, int]:
 
 def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
     say = ratio if fit.ratio is not None else number
-    middle, low, high = (say(width * v) for v in (e.middle, e.low, e.high))
+    ends = [width * v for v in (e.middle, e.low, e.high)]
+    middle, low, high = ratios(*ends) if fit.ratio is not None else map(number, ends)
     shown = [
         (draw(b), f"{site}: {say(width * b)}")
         for b, site in e.sites
@@ -141,6 +146,8 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
     if outside:
         whose = "a single site is" if outside == 1 else "single sites are"
         sentences.append(
-            f"{count(outside, 'estimate')} of {whose} outside of the scale, and not in the figure."
+            f"{count(outside, 'estimate')} of {whose} beyond the ends of the figure, so the figure "
+            "does not show "
+            f"{'it' if outside == 1 else 'them'}."
         )
     return " ".join(sentences)

@@ -4,7 +4,7 @@ import math
 import re
 from typing import NamedTuple
 
-from ..._text import number, probability, ratio
+from ..._text import NONE, number, probability, ratio
 from ...report.tables import Row
 from .._digits import UNKNOWN, Range, agreed, decimals
 from .._printed import PrintedTable, lacking_in_paper
@@ -13,20 +13,15 @@ from .._summary import Row as NumberRow
 from .._summary import ranges
 from . import _words as words
 from ._names import coefficient_name
+from ._places import DIGITS, FAR, MANY, WIDE, Places, places_of, places_of_ratio
 
-DIGITS = 3  # of a standard error
-MOST = 6  # decimals of a number below 0.001
-EXACT = 9  # digits behind the first of any number
-MANY = 1e5  # larger ratios keep their own digits
 PLAIN = re.compile(r"−?[\d,]+(\.\d+)?")
 BLANKS = {ord("."): "\u2008", ord("0"): "\u2007"}
-WIDE = 100.0  # times the lower end of an interval of ratios
-FAR = 700.0  # beyond it exp overflows
 
 
 class Cells(NamedTuple):
     """A row of the table, each number with the digits that are proven; ends are those of the
-    interval, and ratios are empty where they mean nothing."""
+    interval, and ratios are empty where they mean nothing, as of an intercept."""
 
     coef: str
     std_err: str
@@ -41,42 +36,14 @@ def cells(fit: TableResult) -> list[Cells]:
     forms = [lambda x, n=n: number(x, n) for n in (4, 3, 2, 1)]
     factors = [lambda x, n=n: ratio(x, n) for n in (3, 2, 1)]
     rows = []
-    for row in ranges(fit):
+    for c, row in zip(fit.coefficients, ranges(fit), strict=True):
         three = (row.coef, row.low, row.high)
         coef, *ends = (agreed(x, forms) for x in three)
-        factor, *factor_ends = (agreed(x, factors) if fit.ratio else "" for x in three)
+        factor, *factor_ends = [agreed(x, factors) for x in three] if fit.has_ratio(c) else [""]
         z, p = decimals(row.statistic, 2).replace("-", "−"), agreed(row.p, [probability])
         own = coef, agreed(row.std_err, forms), z, p
         rows.append(Cells(*own, tuple(ends), factor, tuple(factor_ends)))
     return rows
-
-
-class Places(NamedTuple):
-    """To which place the numbers of a row are rounded, in decimals; and their common power of ten,
-    where this number of decimals would be hard to read."""
-
-    decimals: int
-    power: int | None = None
-
-    @property
-    def least(self) -> float:
-        """The smallest number that is not shown as 0."""
-        return 10.0 ** -(self.decimals if self.power is not None else max(self.decimals, 0))
-
-    def text(self, x: float) -> str:
-        if self.power is None:
-            return f"{x:,.{max(self.decimals, 0)}f}".replace("-", "−")
-        digits = max(self.decimals + self.power, 0)
-        return f"{x / 10.0**self.power:.{digits}f}".replace("-", "−") + f"e{self.power}"
-
-
-def places_of(std_err: float, size: float) -> Places:
-    """The third digit of the standard error; `size` is the largest number of the row."""
-    decimals = DIGITS - 1 - math.floor(math.log10(std_err))
-    power = math.floor(math.log10(max(size, std_err)))
-    if (power < -3 and decimals > MOST) or power > EXACT:
-        return Places(min(decimals, EXACT - power), power)
-    return Places(min(decimals, EXACT - power))
 
 
 def _in_line(fit: TableResult) -> list[Cells]:
@@ -85,7 +52,7 @@ def _in_line(fit: TableResult) -> list[Cells]:
     found = [_rounded(*pair) for pair in zip(cells(fit), ranges(fit), strict=True)]
     lines = [at_point([getattr(each, name) for each in found]) for name in ("coef", "std_err")]
     return [
-        each._replace(coef=coef if each.ratio else each.coef, std_err=std_err)
+        each._replace(coef=coef if fit.ratio else each.coef, std_err=std_err)
         for each, coef, std_err in zip(found, *lines, strict=True)
     ]
 
@@ -104,9 +71,7 @@ def _rounded(each: Cells, row: NumberRow) -> Cells:
         return each
     if not row.high.low - row.low.high < math.log(WIDE):
         return each  # three digits of each number: one place cannot serve both ends
-    factor, low = (math.exp(max(min(x.low, FAR), -FAR)) for x in (row.coef, row.low))
-    of = lambda x, digits: digits - 1 - math.floor(math.log10(row.unit * x))
-    places = Places(max(min(of(low, 2), of(factor, 4), MOST + 3), 0))
+    places = places_of_ratio(row.unit, row.coef.low, row.low.low)
     return each._replace(
         ratio=_ratio(row.coef, each.ratio, places),
         ratio_ends=tuple(map(_ratio, (row.low, row.high), each.ratio_ends, (places,) * 2)),
@@ -154,7 +119,7 @@ def journal_table(fit: TableResult) -> PrintedTable:
 def _row(name: str, each: Cells, factors: bool) -> Row:
     span = lambda ends: f"({ends[0]} to {ends[1]})"
     if factors:
-        whole = f"{each.ratio} {span(each.ratio_ends)}"
+        whole = f"{each.ratio} {span(each.ratio_ends)}" if each.ratio else NONE
         return [name, each.coef, each.std_err, whole, each.p]
     return [name, f"{each.coef} {span(each.ends)}", each.std_err, each.p]
 

@@ -157,8 +157,10 @@ def roc_curve(fit: TableResult) -> str:
         f"area is usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
-    names = tuple(f"rows {x} the event: share above the threshold" for x in ("without", "with"))
-    return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
+    without, having = (
+        f"rows {x} the event: share above the threshold" for x in ("without", "with")
+    )
+    return page.figure(charts.chart(axis, axis, (without, having), marks, alt), caption)
 
 
 def residuals(fit: TableResult) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._text import count, number, ratio, trim, upper
+from ..._text import count, number, trim, upper
 from ...data.capping import notes as cap_notes
 from ...formula import INTERCEPT, label
 from .._offsets import unusual_offset
@@ -17,6 +17,7 @@ from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
 from ._names import level_name, name_of, unit_of
+from ._places import ratios
 
 KINDS = {
     "gaussian": "linear regression",
@@ -44,10 +45,22 @@ def lead(fit: TableResult) -> str:
         some = f"{fit.least_dropped}{count(fit.n_dropped, 'row')}"
         dropped = f" {some[0].upper()}{some[1:]} with missing values were left out."
         dropped = dropped.replace("row with missing values were", "row with missing values was")
+    return f"{_where(fit)}{_events(fit)}{dropped}"
+
+
+def _where(fit: TableResult) -> str:
+    rows = count(fit.n_rows, "row")
+    if fit.pooled:
+        sites = f" of {count(fit.n_sites, 'site')}" if fit.n_sites > 1 else ""
+        all_ = "the rows of all sites" if sites else "all rows"
+        return (
+            f"The model was fitted on {rows}{sites}. One table contained {all_}, and no "
+            "federation was run."
+        )
     return (
-        f"The model was fitted on {count(fit.n_rows, 'row')} at {count(fit.n_sites, 'site')} in "
+        f"The model was fitted on {rows} at {count(fit.n_sites, 'site')} in "
         f"{count(fit.n_exchanges, 'exchange')}. The fit used only sums over the rows of each "
-        f"site. No row left its site.{_events(fit)}{dropped}"
+        "site. No row left its site."
     )
 
 
@@ -59,9 +72,13 @@ def _events(fit: TableResult) -> str:
     if fit.outcome is not None:
         event = level_name(fit, fit.response, label(fit.outcome.event))
     seen = fit.site_counts.get("events")
-    if seen is None or (seen < 0).any():
+    if seen is not None and not (seen < 0).any():
+        times = float(np.sum(seen))
+    elif not fit.grouped and len(fit.row_sums or ()) > 1:
+        times = fit.row_sums[1]  # of all sites together
+    else:
         return f" The event is {event}."
-    return f" The event is {event}, and it occurred {count(float(np.sum(seen)), 'time')}."
+    return f" The event is {event}, and it occurred {count(times, 'time')}."
 
 
 def proof(fit: TableResult) -> str:
@@ -76,8 +93,8 @@ def proof(fit: TableResult) -> str:
         return f"Not proven: {fit.unproven}. {how}"
     if fit.converged:
         return (
-            f"Proven: no coefficient is further than {upper(error)} standard errors from what the "
-            "pooled rows would give."
+            f"Proven: no coefficient is further than {upper(error)} standard errors from "
+            "what the pooled rows would give."
         )
     wanted = f"the requested error is {trim(fit.tol, 2)} standard errors"
     bound = "no bound at all is proven"
@@ -130,8 +147,9 @@ def effect(fit: TableResult, c: Coefficient) -> str:
         what = f"a {mean} of {of} that is {number(abs(b), 3)} {more}"
         range_ = f"{number(low, 3)} to {number(high, 3)}"
     else:
-        what = f"{ratio(b)} times {_what(fit, c, of)}"
-        range_ = f"{ratio(low)} to {ratio(high)}"
+        factor, low, high = ratios(b, low, high)
+        what = f"{factor} times {_what(fit, c, of)}"
+        range_ = f"{low} to {high}"
     return f"{unit.change} is associated with {what} ({interval(fit)} {range_}).{doubt}"
 
 
@@ -146,7 +164,7 @@ def interval(fit: TableResult) -> str:
 def cautions(fit: TableResult, paper: bool = False) -> list[str]:
     """What a reader of the table must know beside the numbers; in a paper without advice on how to
     fit another table."""
-    notes = cap_notes(fit.codebook)
+    notes = [*cap_notes(fit.codebook), *_of_one_row(fit)]
     if _is_penalised(fit.l2):
         notes.append(
             "The penalty moves the coefficients towards zero. The standard errors and intervals do "
@@ -175,6 +193,19 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
     found = [unusual_offset(fit, not paper), uncounted(fit, not paper)]
     found.append(over_dispersion(fit, not paper))
     return [*notes, *filter(None, found)]
+
+
+def _of_one_row(fit: TableResult) -> list[str]:
+    """Sites whose sums are a row."""
+    rows = fit.site_counts.get("rows")
+    alone = 0 if rows is None or fit.n_sites < 2 else int((rows == 1).sum())
+    if not alone:
+        return []
+    have = "has only one row" if alone == 1 else "have only one row each"
+    return [
+        f"{count(alone, 'site')} of {count(fit.n_sites)} {have}: the sums of a site with one row "
+        "reveal this row."
+    ]
 
 
 def trust(fit: TableResult) -> list[str]:

@@ -1,0 +1,126 @@
+"""What a person who sees a table for the first time would take for something else."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddcd import FederatedGLM, describe
+from feddcd.analysis import _describe_page, report
+
+
+def patients(n=240):
+    rng = np.random.default_rng(7)
+    rows = pd.DataFrame({
+        "hospital": [f"h{i % 4}" for i in range(n)],
+        "person": [f"p{i:03}" for i in range(n)],
+        "age": rng.normal(60, 8, n).round(1),
+        "sex": rng.choice(["female", "male"], n),
+        "asa": rng.integers(1, 5, n),
+    })  # fmt: skip
+    rows["death"] = rng.binomial(1, 1 / (1 + np.exp(3 - 0.04 * rows["age"])))
+    rows["sbp"] = (rows["age"] + rng.normal(80, 5, n)).round(1)
+    return rows
+
+
+def written(fit, folder):
+    page = report.write(fit, folder / "report.html").read_text(encoding="utf-8")
+    return [page, fit.to_markdown(), fit.to_latex(), fit.summary()]
+
+
+@pytest.mark.parametrize("groups", ["hospital", "person", None])
+def test_a_fit_of_one_table_claims_no_federation(tmp_path, groups):
+    rows, settings = patients(), {"family": "gaussian", "formula": "sbp ~ age"}
+    fit = FederatedGLM(**settings).fit(rows, groups=groups)
+    for text in written(fit, tmp_path):
+        assert "left its site" not in text
+        assert "sent by the sites" not in text
+        assert "federation was run" in text or "On one table, without a federation:" in text
+    alone = "240 sites of 240 have only one row each: the sums of a site with one row reveal this"
+    assert (alone in fit.to_markdown()) == (groups == "person")
+
+
+ORDINAL = {"family": "ordinal", "formula": "asa ~ age + sex"}
+
+
+@pytest.mark.parametrize("settings", [{"formula": "death ~ age + sex"}, ORDINAL])
+def test_only_what_compares_groups_is_called_a_ratio(tmp_path, settings):
+    fit = FederatedGLM(**settings).fit(patients(), groups="hospital")
+    page, markdown, _, summary = written(fit, tmp_path)
+    apart = fit.result_.thresholds or ["Intercept"]
+    mark = lambda name: "| " + name.replace("|", r"\|")
+    ratios = summary.partition("odds ratio")[2].partition("===")[0]
+    for name in apart:
+        assert f"\n{name}" not in ratios
+        row = next(line for line in markdown.splitlines() if line.startswith(mark(name)))
+        assert re.split(r"(?<!\\)\|", row)[4].strip() == "–"
+        assert f"{name}</" in page
+    assert "\nage " in ratios
+
+
+def test_a_row_of_the_figure_says_at_which_value_it_is_an_effect(tmp_path):
+    formula = "sbp ~ age + I(age^2) + sex + age:sex"
+    fit = FederatedGLM("gaussian", formula).fit(patients(), groups="hospital")
+    page = written(fit, tmp_path)[0]
+    assert "sex = male (against female), at age = 0<" in page
+    assert "line with ×" not in page
+
+
+def test_the_numbers_of_one_cell_have_the_same_decimals(tmp_path):
+    """1.030 (0.668 to 1.59) reads as three kinds of numbers."""
+    rows = patients()
+    fit = FederatedGLM(formula="death ~ age + sex").fit(rows, groups="hospital")
+    page = written(fit, tmp_path)[0]
+    found = re.findall(r"(\d+\.?(\d*)) \((\d+\.?(\d*)) to (\d+\.?(\d*))\)", page)
+    assert found
+    for _, a, _, b, _, c in found:
+        assert len(a) == len(b) == len(c)
+
+
+def test_a_table_of_sums_has_no_table_of_sites_but_its_events(tmp_path):
+    fit = FederatedGLM(formula="death ~ age", answers="sum").fit(patients(), groups="hospital")
+    page, markdown, *_ = written(fit, tmp_path)
+    assert "What each site holds" not in page
+    assert "The sites: h0, h1, h2, h3." in page
+    assert f"it occurred {patients().death.sum()} times" in markdown
+
+
+def test_the_report_has_the_words_of_r_and_one_minus(tmp_path):
+    fit = FederatedGLM(formula="death ~ age + sex").fit(patients(), groups="hospital")
+    page = written(fit, tmp_path)[0]
+    for words in ("Null deviance", "Requested error (tol)", "in standard errors</th>"):
+        assert words in page
+    for words in ("own fit", "In numbers", "weight of rows", "Deviance without columns"):
+        assert words not in page
+    assert not re.search(r"\de−\d", page)  # as numbers are copied
+    ordinal = written(FederatedGLM(**ORDINAL).fit(patients(), groups="hospital"), tmp_path)[0]
+    assert "not told" not in ordinal
+    assert "not computed" in ordinal
+    assert "–: feddcd computes no null deviance" in ordinal
+
+
+def test_bars_of_whole_numbers_stand_over_them():
+    """asa = 4 was drawn from 4 to 5."""
+    rows = patients()
+    page = _describe_page.html(describe(rows, ["asa", "age"]))
+    hover = [f"{k}: {n} rows" for k, n in rows.asa.value_counts().sort_index().items()]
+    assert all(f"<title>{line}</title>" in page for line in hover)
+    drawn = next(x for x in describe(rows, ["asa"]).table.numbers).histogram
+    assert drawn.whole
+    assert not next(x for x in describe(rows, ["age"]).table.numbers).histogram.whole
+
+
+def test_table_1_of_one_table_says_that_no_site_sent_anything():
+    page = _describe_page.html(describe(patients(), ["age"], site="hospital"))
+    assert "<td>nothing: one table</td>" in page
+
+
+def test_a_sign_is_explained_only_if_it_is_there():
+    rows, told = patients(), "– means that a number is not shown"
+    plain = describe(rows, ["age"], least=5).summary()
+    assert told not in plain
+    few = rows.assign(age=rows.age.where(rows.index > 2))
+    hidden = describe(few, ["age"], least=5).summary()
+    assert told in hidden
+    assert "Which columns are missing together is not shown" in " ".join(hidden.split())

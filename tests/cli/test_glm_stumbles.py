@@ -1,0 +1,90 @@
+"""Mistakes with which a person begins: the message names what is wrong in the table, and what to
+type."""
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from feddcd.cli.app import main
+
+
+def patients(n=200) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    rows = pd.DataFrame({
+        "hospital": [f"h{i % 4}" for i in range(n)],
+        "person": [f"p{i:03}" for i in range(n)],
+        "age": rng.normal(60, 8, n).round(1),
+        "severity": rng.choice(["mild", "moderate", "severe"], n),
+        "asa": rng.integers(1, 5, n),
+        "sex": rng.choice(["Male", "male", "female"], n),
+        "death": rng.integers(0, 2, n),
+    })  # fmt: skip
+    rows["lab"] = np.where(rows.hospital == "h2", rows.age + rng.normal(size=n), np.nan)
+    rows["coded"] = rows.death + 1
+    return rows
+
+
+@pytest.fixture(autouse=True)
+def _folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    patients().to_csv("p.csv", index=False)
+
+
+def said(capsys, *arguments: str, code: int = 0) -> str:
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    out, err = capsys.readouterr()
+    assert stop.value.code == code, err
+    return " ".join((err + out).split())
+
+
+def glm(capsys, formula: str, *more: str, code: int = 0) -> str:
+    given = ("glm", "p.csv", "--group", "hospital", "--formula", formula, "--out", "out")
+    return said(capsys, *given, *more, code=code)
+
+
+def test_classes_of_a_column_of_numbers_are_numbers(capsys):
+    ordinal = ("--family", "ordinal", "--classes", "1,2,3,4")
+    glm(capsys, "asa ~ age", *ordinal)
+    assert tomllib.loads(Path("out/job.toml").read_text())["glm"]["classes"] == [1, 2, 3, 4]
+    text = glm(capsys, "asa ~ age", *ordinal[:3], "1,2,3,4,x", "--force", code=2)
+    assert "no row has the class 'x'" in text
+    glm(capsys, "severity ~ age", *ordinal[:3], "mild,moderate,severe", "--force")
+
+
+@pytest.mark.parametrize("formula", ["death ~ person + age", "death ~ ."])
+def test_a_word_for_each_row_is_no_category(capsys, formula):
+    text = glm(capsys, formula, code=2)
+    assert "person has 200 different words, one for each row" in text
+    assert ". - person" in text
+
+
+def test_two_numbers_as_outcome_can_name_the_event(capsys):
+    text = glm(capsys, "coded ~ age", code=2)
+    assert "coded has the two values 1 and 2" in text
+    assert text.endswith("If 2 means the event, add --event 2")
+    told = glm(capsys, "coded ~ age", "--event", "2")
+    assert glm(capsys, "death ~ age", "--force").partition("Intercept")[2][:60] in told
+
+
+def test_a_site_without_a_complete_row_is_named(capsys):
+    text = glm(capsys, "age ~ lab", "--family", "gaussian")
+    for site in ("h0", "h1", "h3"):
+        why = f"{site}: no row has values in all columns of the model"
+        assert f"Not part of this table: {why}" in text
+    assert "Not part of this table: 'h0', 'h1', 'h3'." in Path("out/coefficients.md").read_text()
+
+
+def test_one_level_in_two_ways_is_said_of_the_column(capsys):
+    note = glm(capsys, "death ~ sex")
+    assert "two different levels; a federation refuses them" in note
+    text = said(capsys, "describe", "p.csv", "--column", "sex", "--out", "d", code=2)
+    assert "one level of sex is written in two ways, 'male' and 'Male'" in text
+
+
+def test_three_words_may_have_an_order(capsys):
+    text = glm(capsys, "severity ~ age", code=2)
+    assert "Use ordinal for words that have an order, multinomial for other words" in text
