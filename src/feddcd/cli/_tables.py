@@ -55,7 +55,7 @@ def load_job(path: Path) -> Any:
     the name of its part."""
     from ..analysis.registry import ANALYSES, parts, read_part
 
-    values = read_toml(path, "; `feddcd glm` writes such a file, job.toml")
+    values = read_job(path)
     name = next((name for name in parts() if name in values), next(iter(parts())))
     given = values.get(name)
     try:
@@ -66,6 +66,13 @@ def load_job(path: Path) -> Any:
         return read_part(name, given)
     except SpecError as error:
         raise error.placed(file=str(path)) from None
+
+
+def read_job(path: Path) -> dict[str, Any]:
+    inside = path / "job.toml"
+    if inside.is_file():  # the folder that `feddcd glm` or `feddcd describe` wrote
+        raise SpecError(f"{path} is a folder; give the job file in it: {inside}")
+    return read_toml(path, "; `feddcd glm` writes such a file, job.toml")
 
 
 def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict[str, Any]:
