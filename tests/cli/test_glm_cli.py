@@ -78,6 +78,15 @@ def test_a_plan_with_an_identifier_is_warned_of(capsys):
     assert "Careful sites refuse" not in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_plan_with_the_column_of_the_sites_is_warned_of(capsys):
+    feddcd(*GLM, "--formula", "death ~ age + hospital", "--out", "with")
+    told = " ".join(capsys.readouterr().err.split())
+    assert "a federation cannot use this job, because no site has the column hospital" in told
+    assert "add --site-effects fixed if each site is to have an intercept of its own" in told
+    feddcd(*GLM, *F, "--out", "without")
+    assert "a federation cannot use" not in " ".join(capsys.readouterr().err.split())
+
+
 def coefficients(folder: str = "out") -> pd.DataFrame:
     return pd.read_csv(Path(folder, "coefficients.csv"), index_col="name")
 

@@ -109,10 +109,24 @@ def check_columns(plan: Any, data: dict[str, Any], group: str) -> None:
         if repr(group) in str(reason):
             told += (
                 f". With --group {group}, feddcd divides the rows by this column, so the sites do "
-                "not have it. Make the job again without this column: give --group "
-                f"{group} to that command, too"
+                f"not have it. Make the job again without this column: {_without(plan, group)}"
             )
         raise DataError(told, column=reason.column) from None
+
+
+def _without(plan: Any, group: str) -> str:
+    """How a job is made without the column of the sites, by the command that writes it."""
+    if hasattr(plan, "formula"):
+        return (
+            f"leave {group} out of the formula of `feddcd glm`. If each site is to have an "
+            "intercept of its own, add --site-effects fixed"
+        )
+    if group == getattr(plan, "by", None):
+        return (
+            f"give `feddcd describe` the option --group {group} in place of --by {group}. To get "
+            "the numbers of each site, write by_site = true into the part [describe] of the job"
+        )
+    return f"add --group {group} to `feddcd describe`"
 
 
 def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> None:
