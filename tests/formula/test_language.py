@@ -328,9 +328,13 @@ def test_predict_refuses_unknown_levels_of_backticked_columns():
 
 
 def test_a_level_that_the_formula_leaves_out_is_named_with_what_to_do():
-    told = r"knows only the levels 'a'\. Add this level to levels=c\(\.\.\.\) in the formula, or"
+    d = frame()
+    d.loc[0, "sp ort"] = "c"
+    told = (
+        r"knows only the levels 'a', 'b'\. Add this level to levels=c\(\.\.\.\) in the formula, or"
+    )
     with pytest.raises(DataError, match=told):
-        FederatedGLM("gaussian", "y ~ x + C(`sp ort`, levels=c('a'))").fit(frame(), groups="site")
+        FederatedGLM("gaussian", "y ~ C(`sp ort`, levels=c('a', 'b'))").fit(d, groups="site")
 
 
 def test_missing_values_of_dotted_columns_drop_the_row():
