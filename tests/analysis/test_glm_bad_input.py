@@ -183,7 +183,7 @@ CASES = [
     by_array("y: the class 2.0 occurs only once, at row 5, but must occur at least twice",
              y=np.where(np.arange(N) == 5, 2, Y), family="multinomial"),
     # models without one answer
-    by_array("the column x1 can be computed from Intercept", np.c_[array()[:, :1], 3 * ones()]),
+    by_array("the column x1 has the same value in every row", np.c_[array()[:, :1], 3 * ones()]),
     by_array("the column x1 is 0 in every row", np.c_[array()[:, :1], 0 * ones()]),
     by_array("the column x2 can be computed from x0, x1", np.c_[array(), array() @ [2, -1]]),
     by_formula("C(sex2)[T.m] can be computed from", "death ~ C(sex) + C(sex2)",
