@@ -264,8 +264,9 @@ def _source() -> str:
 
 def test_messages_that_are_explained_are_messages():
     text = (DOCS / "troubleshooting.md").read_text()
-    source = _source()
-    for cell in re.findall(r"^\| (`.*?) \| ", text, re.MULTILINE):
+    source, cells = _source(), re.findall(r"^\| (`.*?) \| ", text, re.MULTILINE)
+    assert len(set(cells)) == len(cells), "a message has one advice"
+    for cell in cells:
         for message in re.findall(r"`([^`]+)`", cell):
             for part in message.split("…"):
                 assert len(part.strip()) < 5 or part.strip() in source, message

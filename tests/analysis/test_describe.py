@@ -24,6 +24,7 @@ from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.protocol import Count, Max, Sum, arrays, converse
 from feddcd.analysis.registry import read_plan
 from feddcd.analysis.replay import Replay
+from feddcd.cli._ending import told as told_in_shell
 from feddcd.cli.app import app
 from feddcd.federation.config import Config, load_config
 from feddcd.federation.coordinator import _tables as tables
@@ -620,6 +621,7 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
     done = cli("describe", "p.csv", "--by", "site", "--group", "site", "--out", "both")
     assert "--by site and --group site name the same column." in str(done.exception)
     assert "give only --by site. If" in str(done.exception)
+    assert "--by site and --group site" in told_in_shell(done.exception)
     done = cli("describe", "p.csv", "--median", "age", "--group", "site", "--out", "bare")
     told = "The table by site has no line for age: this column has only quantiles, and the sites"
     assert told in " ".join(done.output.split())
@@ -639,12 +641,18 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
     [
         (
             '[describe]\ncolumns = ["age", "site"]\n',
-            "there is no column 'site'. With --group site, feddcd divides the rows",
+            "there is no column 'site'. With --group site, feddcd divides the rows by this column, "
+            "so the sites do not have it. Make the job again without this column: add --group site "
+            "to `feddcd describe`",
+        ),
+        (
+            '[describe]\ncolumns = ["age"]\nby = "site"\n',
+            "give `feddcd describe` the option --group site in place of --by site. To get",
         ),
         ('[describe]\ncolumns = ["agee"]\n', "there is no column 'agee'"),
         (
             '[glm]\nformula = "age ~ sex + site"\n',
-            "'site'.* With --group site, feddcd divides the rows by this column",
+            "'site'.* leave site out of the formula of `feddcd glm`. .* add --site-effects fixed",
         ),
     ],
 )
@@ -659,6 +667,9 @@ def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_pat
     assert re.search(f"no site can take part in this job: .*{reason}", str(done.exception))
     assert not (tmp_path / "fed").exists()
     (tmp_path / "job.toml").write_text('[describe]\ncolumns = ["age", "crp"]\nby = "sex"\n')
+    for option in ("--sites", "3"), ("--site", "north"):
+        told = str(cli(*words, "site", *option).exception)
+        assert told.endswith(f"makes a site of each value of this column, so leave out {option[0]}")
     assert cli(*words, "site").exit_code == 0
 
 

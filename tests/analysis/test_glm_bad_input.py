@@ -74,6 +74,12 @@ CASES = [
         "family must be one of gaussian, binomial, poisson, multinomial, quasibinomial, "
         "quasipoisson, gamma, inverse_gaussian, negative_binomial, ordinal; got 'weibull'"
     ), family="weibull"),
+    by_array("got 'logistic'; did you mean 'binomial'?", family="logistic"),
+    by_array("got 'linear-regression'; did you mean 'gaussian'?", family="linear-regression"),
+    by_array((
+        "the family comes before the formula; got the formula 'y ~ C(sex)' as the family. Write "
+        "FederatedGLM('binomial', 'y ~ C(sex)')"
+    ), family="y ~ C(sex)"),
     by_array("link must be one of inverse, log, identity; got 'logit'", family="Gamma",
              link="logit"),
     by_array("must be above 0 for gamma, got 0", family="Gamma"),

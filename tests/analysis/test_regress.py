@@ -479,6 +479,19 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
         assert "does not follow from the proof" in judged.output
     with pytest.raises(SpecError, match="there is no proof at plan/proof"):
         do("federation", "verify", "plan")
+    with pytest.raises(
+        SpecError, match=r"plan is a folder; give the job file in it: plan/job.toml"
+    ):
+        do("federation", "simulate", "fed", "--job", "plan")
+    init = ("federation", "init", "new", "--data", "patients.csv", "--group", "site")
+    with pytest.raises(
+        SpecError, match=r"plan is a folder; give the job file in it: plan/job.toml"
+    ):
+        do(*init, "--job", "plan")
+    do(*init, "--job", "plan/job.toml")
+    first = "this study did not run yet. To run it: feddcd federation simulate new"
+    with pytest.raises(SpecError, match=first):
+        do("federation", "verify", "new")
 
 
 def test_a_site_retires_from_the_next_table(tmp_path):

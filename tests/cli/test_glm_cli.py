@@ -81,6 +81,15 @@ def test_a_plan_with_an_identifier_is_warned_of(capsys):
     assert "Careful sites refuse" not in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_plan_with_the_column_of_the_sites_is_warned_of(capsys):
+    feddcd(*GLM, "--formula", "death ~ age + hospital", "--out", "with")
+    told = " ".join(capsys.readouterr().err.split())
+    assert "a federation cannot use this job, because no site has the column hospital" in told
+    assert "add --site-effects fixed if each site is to have an intercept of its own" in told
+    feddcd(*GLM, *F, "--out", "without")
+    assert "a federation cannot use" not in " ".join(capsys.readouterr().err.split())
+
+
 def coefficients(folder: str = "out") -> pd.DataFrame:
     return pd.read_csv(Path(folder, "coefficients.csv"), index_col="name")
 
@@ -584,9 +593,10 @@ BAD = [
             patients().replace({"age": {patients().age[10]: np.inf}}).assign(dose=1.0)),
     formula("no row has values in all columns; dose is missing in 240 rows", F[1], GROUP,
             changed(slice(None), "dose", np.nan)),
-    formula("the column dose has the same value in every row, so the data cannot", F[1], GROUP,
+    formula("the column dose has the same value in every row, up to rounding, so", F[1], GROUP,
             patients().assign(dose=2.5)),
-    formula("p.csv: sex is 'f' in every row", F[1], GROUP, patients().assign(sex="f")),
+    formula("in every row, so this column cannot be a predictor; leave", F[1], GROUP,
+            patients().assign(sex="f")),
     formula("p.csv: sex has 'm' and 'm ' (first on line", F[1], GROUP,
             changed(int(patients().index[patients().sex == "m"][-1]), "sex", "m ")),
     formula("p.csv: key has 1,001 different words, which are too many", "death ~ key", GROUP,

@@ -2,6 +2,7 @@
 
 import inspect
 import itertools
+import shlex
 
 import click
 import pytest
@@ -47,6 +48,24 @@ def test_a_help_text_flows_and_ends_with_an_example(command):
     assert not any("\n" in part or "Example:" in part for part in about)
     assert example.startswith(f"Example: {f'feddcd {command}'.strip()}")
     assert "\n" not in example
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("glm p.csv --formula death /root age", "Put the formula into quotes, for example"),
+        ("glm p.csv --formula 'death ~ age' sex", "Put the formula into quotes, for example"),
+        ("glm p.csv 'death ~ age'", "Give the formula after --formula, for example: --formula"),
+        ("glm p.csv --formula 'death ~ age' --firth true", "takes no value: leave true out"),
+        ("glm --data p.csv", "The data file has no option before it, for example: feddcd glm"),
+        ("describe --data p.csv", "The data file has no option before it"),
+    ],
+)
+def test_a_mistake_in_the_shell_is_told_with_what_to_do(line, told, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(shlex.split(line))
+    assert end.value.code == 2
+    assert told in " ".join(capsys.readouterr().err.replace("│", " ").split())
 
 
 @pytest.mark.parametrize("command", COMMANDS)

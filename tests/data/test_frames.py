@@ -91,6 +91,11 @@ def test_tables_are_known_by_name(name, table):
         ("t.csv", "a,b\n1,2\n3\n", "t.csv:3: this line has 1 field, but the header has 2"),
         ("t.csv", "a,b\n1,2\n\n3,4,5\n", "t.csv:4: this line has 3 fields, but the header has 2"),
         ("t.csv", 'a,b\n1,"2\n', "t.csv:2: unexpected end of data"),
+        (
+            "t.csv",
+            "3,m,3\n4,f,5\n",
+            "rename one of them. If the first line has data, write a line with the names of the",
+        ),
         ("t.csv", "a,a\n1,2\n", "t.csv:1: two columns have the name 'a'"),
         ("t.csv", "a,,c\n1,2,3\n", "t.csv:1: column 2 of 3 has no name"),
         ("t.csv", b"a\n\x81\n", "t.csv:2: byte 0x81 is neither UTF-8 nor Windows-1252 text"),

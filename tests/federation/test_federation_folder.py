@@ -61,7 +61,7 @@ def _quick():
 
 
 BAD_CONFIG = {
-    "no file": (None, r"no such file; to make a federation: feddcd federation init DIR"),
+    "no file": (None, r"trial: feddcd federation init DIR --job job.toml --data FILE --g"),
     "no TOML": ("name = ", r"federation.toml: not a TOML file"),
     "not text": (b"name = '\xff'", r"not a TOML file: .*UTF-8"),
     "no name": (

@@ -265,3 +265,24 @@ def test_the_commands_after_sites_without_data_work_as_printed(tmp_path, monkeyp
     done = CliRunner().invoke(app, shlex.split(line.partition(": ")[2])[1:])
     assert isinstance(done.exception, Stalled), "the sites wait for approvals"
     assert waiting(home.site("north"))
+
+
+def test_the_status_tells_what_another_command_did_after_the_trial(tmp_path, monkeypatch, said):
+    """`up` runs the sites of a trial as well, and writes no line about `simulate`."""
+    monkeypatch.chdir(tmp_path)
+    home = made(tmp_path, careful=False)
+    assert status_of(home.path)["next"].startswith("try the federation on this machine: ")
+    (home.server / "model.npz").touch()
+    home.note("greeting")
+    home.note("finished")
+    lines = lines_of(status_of(home.path))
+    assert not any("`simulate`" in line for line in lines)
+    assert lines[-1] == "next: read the result in fed/server"
+    home.note("greeting")
+    home.note("failed", reason="north has no power")
+    again = "Then start the study again: feddcd federation up fed"
+    assert status_of(home.path)["next"].endswith(again)
+    simulate_command(home.path, Trial())
+    lines = lines_of(status_of(home.path))
+    assert any("the command `simulate` has ended with a result" in line for line in lines)
+    assert lines[-1].startswith("next: read the result. To run the study again, ")

@@ -78,6 +78,10 @@ REFUSED = {
     "C(race, contr.treatment, 2)": "2 is the number of columns; to make 2 the reference",
     "C(race, Sum, 2)": "in R, 2 is the number of columns; to make 2 the reference, write ref=2",
     "C(race, ref='green')": "'green' is not one of the levels 'black', 'other', 'white'",
+    "C(race, ref='Black')": "'white'; did you mean 'black'?",
+    "C(race, ref=black)": "formula: C(race, ref=black): write the level in quotes: ref='black'",
+    "C(race, Treatment(black))": "write the level in quotes: ref='black'",
+    "C(race, levels=c(black, white))": "for example c('a', 'b'); words need quotes",
     "C(race, Sum, ref='black')": "only Treatment can have a reference",
     "C(race, Diff)": "the contrast must be Treatment('a'), Sum, Helmert or Poly",
     "C(race, levels=c('a', 'a'))": "levels must be different words or numbers",
@@ -318,9 +322,19 @@ def frame():
 def test_predict_refuses_unknown_levels_of_backticked_columns():
     fit = FederatedGLM("gaussian", "y ~ x + `sp ort`").fit(frame(), groups="site")
     with pytest.raises(
-        DataError, match="sp ort has 'z' at row 0, but the fit knows only the levels 'a', 'b'"
+        DataError, match=r"sp ort has 'z' at row 0, but the fit knows only the levels 'a', 'b'$"
     ):
         fit.predict(frame().assign(**{"sp ort": "z"}))
+
+
+def test_a_level_that_the_formula_leaves_out_is_named_with_what_to_do():
+    d = frame()
+    d.loc[0, "sp ort"] = "c"
+    told = (
+        r"knows only the levels 'a', 'b'\. Add this level to levels=c\(\.\.\.\) in the formula, or"
+    )
+    with pytest.raises(DataError, match=told):
+        FederatedGLM("gaussian", "y ~ C(`sp ort`, levels=c('a', 'b'))").fit(d, groups="site")
 
 
 def test_missing_values_of_dotted_columns_drop_the_row():

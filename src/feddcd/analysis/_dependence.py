@@ -16,6 +16,7 @@ from .._errors import Above, DataError
 from ..formula import INTERCEPT
 from ._model import Model
 from ._sums import NONE
+from ._values import NO_PREDICTOR
 
 NEARLY = 1e-8
 DEPENDENT = 1e-11
@@ -92,6 +93,9 @@ def _left(G: np.ndarray) -> Iterator[_Left]:
 
 def _dependent(k: int, names: Sequence[str], weight: np.ndarray) -> DataError:
     heavy = np.flatnonzero(weight > 1e-4 * weight.max())
+    if [names[int(j)] for j in heavy] == [INTERCEPT]:
+        told = f"the column {names[k]} has the same value in every row, up to rounding"
+        raise DataError(f"{told}, {NO_PREDICTOR}", column=names[k])
     on = ", ".join(names[int(j)] for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
     told = (
         f"the column {names[k]} can be computed from {on}, so the data cannot separate their "

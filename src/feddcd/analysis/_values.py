@@ -12,6 +12,7 @@ from .._errors import DataError
 from .._text import sentence_list
 from ..formula import Formula
 
+NO_PREDICTOR = "so this column cannot be a predictor; leave the column out"
 WEIGHT = {"sample_weight": None}  # a setting that messages name
 WORD = re.compile(r"[\w.]+")
 

@@ -38,6 +38,7 @@ CHOICES: dict[str, tuple[str, ...]] = {  # the first link is the one taken unles
     "ordinal": ("logit",),
 }
 OTHER_NAMES = {"negbin": "negative_binomial", "normal": "gaussian", "polr": "ordinal"}
+MODELS = {"logistic": "binomial", "logit": "binomial", "linear": "gaussian"}
 COUNTS = ("poisson", "quasipoisson", "negative_binomial")
 SHARES = ("binomial", "quasibinomial")
 CLASSED = ("multinomial", "ordinal")
@@ -103,6 +104,9 @@ class Family(NamedTuple):
 def known(name: str) -> str:
     """The family's name, as R or we spell it."""
     plain = str(name).lower().replace(".", "_").replace("-", "_").replace(" ", "_")
+    if "~" in plain:
+        told = f"the family comes before the formula; got the formula {name!r} as the family. Write"
+        raise SpecError(f"{told} FederatedGLM('binomial', {name!r})")
     plain = OTHER_NAMES.get(plain, plain)
     before, bracket, link = str(name).partition("(")
     if bracket and known(before) in CHOICES:  # as in R
@@ -111,6 +115,8 @@ def known(name: str) -> str:
         raise SpecError(f"{told}<link>", settings={"link": link or None})
     if plain not in CHOICES:
         told = f"family must be one of {', '.join(CHOICES)}; got {name!r}"
+        if meant := MODELS.get(plain.removesuffix("_regression")):
+            raise SpecError(f"{told}; did you mean {meant!r}?")
         raise SpecError(told + closest(plain, [*CHOICES, *OTHER_NAMES]))
     return plain
 

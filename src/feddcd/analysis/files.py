@@ -12,7 +12,7 @@ from .._text import listed, plural
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._outcome import outcome_of, unlike_case, words_of
-from ._values import check_mixed, column, label, numbers_of, whole_rows
+from ._values import NO_PREDICTOR, check_mixed, column, label, numbers_of, whole_rows
 from .families import CLASSED, SHARES
 from .plan import ModelSettings
 from .table import CompleteRows, Roles, formula_for, read
@@ -76,7 +76,7 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
             continue
         check_alike(table, name, notes, REFUSED)
         if values.nunique() == 1:
-            told = f"{name} is {values.dropna().iloc[0]!r} in every row"
+            told = f"{name} is {values.dropna().iloc[0]!r} in every row, {NO_PREDICTOR}"
             raise DataError(told, file=table.file, column=name)
         if values.nunique() > MAX_LEVELS:
             told = (

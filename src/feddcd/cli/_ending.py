@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from .._errors import Diverged, FeddcdError, MissingExtra, SpecError
+from .._errors import Diverged, FeddcdError, MissingExtra, SpecError, in_python
 from .._text import printable
 from ._habits import found, wordy
 from ._terminal import as_option, say
@@ -21,7 +21,8 @@ INTERRUPTED = 130  # after Ctrl-C
 
 def told(error: FeddcdError | OSError) -> str:
     if isinstance(error, FeddcdError):
-        return str(error.placed(spell=as_option))
+        named = error.spell is not in_python  # a command with other names of options did it
+        return str(error if named else error.placed(spell=as_option))
     if error.filename is None or not error.strerror:
         return str(error)
     return f"cannot read or write {os.fsdecode(error.filename)}: {error.strerror}"

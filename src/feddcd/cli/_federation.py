@@ -49,6 +49,12 @@ def init_command(options: dict[str, Any]) -> None:
     path: Path = options["folder"]
     trial = options["data"] is not None or options["sites"] is not None or options["site"]
     count = TRIAL_SITES if options["sites"] is None else options["sites"]
+    named = [option for option in ("sites", "site") if options[option]]
+    if options["group"] and named:
+        raise SpecError(
+            f"--group {options['group']} makes a site of each value of this column, so leave out "
+            f"--{named[0]}"
+        )
     names = options["site"] or [f"site-{i + 1}" for i in range(count)] if trial else []
     if trial and len(names) < 2:
         raise SpecError(f"a federation needs at least 2 sites, got {len(names)}")

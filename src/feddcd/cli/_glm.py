@@ -32,7 +32,7 @@ from ..data.libsvm import read_libsvm
 from ..formula import plain, read_formula
 from ._glm_wishes import Wishes, extend, predictions
 from ._habits import as_json, found, tables_in
-from ._keys import keys
+from ._keys import keys, of_the_sites
 from ._terminal import as_option, say, say_lines, slow_lines, warn, width
 
 PRETENDED = "(site)"
@@ -98,7 +98,8 @@ def glm_command(
         _show(model, table, data)
     for path in written:
         say(str(path))
-    for told in (without_joblib(model.result_), for_sites(source, plan), *keys(table, plan)):
+    notes = (*keys(table, plan), *of_the_sites(plan, roles.group))
+    for told in (without_joblib(model.result_), for_sites(source, plan), *notes):
         if told:
             warn(told)
     if wishes.predict is not None:

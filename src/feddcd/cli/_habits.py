@@ -16,6 +16,7 @@ from typing import Annotated, Any
 import typer
 
 from ._terminal import be_quiet, note
+from ._usage import Command
 
 EXAMPLE = "Example:"
 SERVING = ("serve", "site")  # print lines until they are stopped, and have no result
@@ -59,6 +60,7 @@ def equip(app: typer.Typer) -> None:
         assert info.callback is not None
         name = info.name or info.callback.__name__
         info.help = flowing(info.callback.__doc__)
+        info.cls = Command
         info.callback = _with_habits(info.callback, json=name not in SERVING)
     for group in app.registered_groups:
         assert group.typer_instance is not None

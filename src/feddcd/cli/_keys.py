@@ -7,6 +7,7 @@ from ..analysis.registry import ANALYSES
 from ..data.codebook import Codebook
 from ..data.draft import is_identifier, may_identify
 from ..data.frames import Frame
+from ..formula import read_formula
 
 USED = ("predictor", "outcome")  # roles in a formula
 
@@ -31,6 +32,16 @@ def keys(table: Frame, plan: Any) -> Iterator[str]:
                 f"because their rules count rows, not persons. {_if_so()}, and leave it out of the "
                 "formula"
             )
+
+
+def of_the_sites(plan: Any, group: str | None) -> Iterator[str]:
+    """No site has the column of the names of sites."""
+    if plan is not None and group in read_formula(plan.formula).right_columns:
+        yield (
+            f"a federation cannot use this job, because no site has the column {group}: {group} is "
+            f"the name of the site. For a federation, leave {group} out of the formula, and add "
+            "--site-effects fixed if each site is to have an intercept of its own"
+        )
 
 
 def undeclared(table: Frame, book: Codebook) -> Iterator[str]:

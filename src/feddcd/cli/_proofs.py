@@ -12,6 +12,7 @@ from ..federation.folder import FederationFolder, load_place
 from ..federation.roster import ROSTER, EarlierRoster, held_before, load_roster
 from ..federation.site.log import read_log, verify_log
 from ..federation.status import OWN
+from ..federation.trial import is_trial
 from ..federation.verify import (
     Verified,
     check_files,
@@ -93,6 +94,8 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     results = place if isinstance(place, Path) else place.results
     file = results / "proof" if results.is_dir() else results
     if not file.is_file():
+        if isinstance(place, FederationFolder) and not place.events.exists():
+            raise SpecError(f"this study did not run yet. To run it: {_first_run(place)}")
         raise SpecError(
             f"there is no proof at {shown(file)}; a job in mode sum writes a proof when it ends. "
             "Give the folder of a federation or of a study, or a proof file"
@@ -152,6 +155,12 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         say("the table above follows from the proof; feddcd compared no other files")
     if not isinstance(place, Path):
         _say_others(place)
+
+
+def _first_run(study: FederationFolder) -> str:
+    at = shlex.quote(shown(study.path))
+    do = "serve" if study.study else "simulate" if is_trial(study) else "up"
+    return f"feddcd federation {do} {at}"
 
 
 def _say_others(folder: FederationFolder) -> None:

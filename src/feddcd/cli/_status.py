@@ -128,7 +128,7 @@ def _trial_facts(trial: Mapping[str, Any]) -> list[tuple[str, str]]:
     """What `simulate` did, and what waits at the sites now."""
     of = f" ({trial['study']}, {trial['time']})" if trial["time"] else ""
     why = f": {trial['reason']}" if trial["reason"] else ""
-    facts = [("trial", f"{trial['words']}{of}{why}")]
+    facts = [] if trial["newer"] else [("trial", f"{trial['words']}{of}{why}")]
     study = lambda one: f" of study {one['study']}" if one["study"] else ""
     return facts + [
         ("waits", f"a person at {one['site']} has to decide about {one['what']}{study(one)}")

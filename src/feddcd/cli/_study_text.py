@@ -6,9 +6,8 @@ from pathlib import Path
 import tomli_w
 
 from .._errors import SpecError
-from .._settings import read_toml
 from ..federation.about import check_purpose
-from ._tables import load_job
+from ._tables import load_job, read_job
 
 DAY_S, MOST_DAYS = 86400.0, 365
 
@@ -17,7 +16,7 @@ def study_text(job: Path, mode: str, purpose: str, days: float | None = None) ->
     """Of a table with its codebook inside, as it goes to the sites; of a training as it is."""
     from ..analysis.registry import ANALYSES, parts
 
-    values = read_toml(job, "; `feddcd glm` writes a job file, job.toml")
+    values = read_job(job)
     values |= {"purpose": check_purpose(purpose)} if purpose else {}
     if days is not None:
         if not 0 < days <= MOST_DAYS:

@@ -55,7 +55,7 @@ def load_job(path: Path) -> Any:
     the name of its part."""
     from ..analysis.registry import ANALYSES, parts, read_part
 
-    values = read_toml(path, "; `feddcd glm` writes such a file, job.toml")
+    values = read_job(path)
     name = next((name for name in parts() if name in values), next(iter(parts())))
     given = values.get(name)
     try:
@@ -66,6 +66,13 @@ def load_job(path: Path) -> Any:
         return read_part(name, given)
     except SpecError as error:
         raise error.placed(file=str(path)) from None
+
+
+def read_job(path: Path) -> dict[str, Any]:
+    inside = path / "job.toml"
+    if inside.is_file():  # the folder that `feddcd glm` or `feddcd describe` wrote
+        raise SpecError(f"{path} is a folder; give the job file in it: {inside}")
+    return read_toml(path, "; `feddcd glm` writes such a file, job.toml")
 
 
 def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict[str, Any]:
@@ -102,10 +109,24 @@ def check_columns(plan: Any, data: dict[str, Any], group: str) -> None:
         if repr(group) in str(reason):
             told += (
                 f". With --group {group}, feddcd divides the rows by this column, so the sites do "
-                f"not have it. Make the job again without this column: add --group {group} to the "
-                "command that writes job.toml (`feddcd glm` or `feddcd describe`)"
+                f"not have it. Make the job again without this column: {_without(plan, group)}"
             )
         raise DataError(told, column=reason.column) from None
+
+
+def _without(plan: Any, group: str) -> str:
+    """How a job is made without the column of the sites, by the command that writes it."""
+    if hasattr(plan, "formula"):
+        return (
+            f"leave {group} out of the formula of `feddcd glm`. If each site is to have an "
+            "intercept of its own, add --site-effects fixed"
+        )
+    if group == getattr(plan, "by", None):
+        return (
+            f"give `feddcd describe` the option --group {group} in place of --by {group}. To get "
+            "the numbers of each site, write by_site = true into the part [describe] of the job"
+        )
+    return f"add --group {group} to `feddcd describe`"
 
 
 def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> None:

@@ -124,7 +124,7 @@ def no_column(table: Frame, name: str, what: str = "") -> DataError:
     """The error for a column that is not there, with the nearest that is."""
     names = list(map(str, table.frame.columns))
     hint = meant(name, names, most=3)
-    if all(is_number(column) for column in names):
+    if _like_data(names):
         hint = "the first line must contain the names of the columns; "
     more = ""
     if len(names) == 1 and any(mark in names[0] for mark in ";|\t, "):
@@ -266,6 +266,7 @@ _ROW_NAMES = (
     "; if the first field is the name of the row, give its column a name, or write the "
     "table with row.names = FALSE"
 )
+_HEADLESS = ". If the first line has data, write a line with the names of the columns above it"
 _UNEVEN = "; put a field that contains the separator into quotes, or give <sep>"
 
 
@@ -274,18 +275,25 @@ def composed(name: str) -> str:
     return unicodedata.normalize("NFC", name)
 
 
+def _like_data(names: Sequence[Any]) -> bool:
+    """Many of them are numbers, as in a row."""
+    return 3 * sum(is_number(str(name)) for name in names) >= len(names)
+
+
 def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> None:
     """The first column may be without a name: R's write.csv puts names of rows there."""
+    more = _HEADLESS if _like_data(names) else ""
     for j, name in enumerate(names):
         if not isinstance(name, str) or (not name and (j or not rows_named or len(names) == 1)):
             odd = "no name" if name in ("", None) else f"the name {name!r}, which is not a text"
             raise DataError(
                 f"{where}: column {j + 1} of {len(names)} has {odd}; give this column a name, or "
-                "remove it"
+                f"remove it{more}"
             )
     twice = [name for name, times in Counter(names).items() if times > 1]
     if twice:
-        raise DataError(f"{where}: two columns have the name {listed(twice)}; rename one of them")
+        told = f"{where}: two columns have the name {listed(twice)}; rename one of them{more}"
+        raise DataError(told)
     alike = Counter(unicodedata.normalize("NFKC", name) for name in names)
     if look := [n for n in names if alike[unicodedata.normalize("NFKC", n)] > 1]:
         raise DataError(

@@ -27,7 +27,12 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     if not held["sites"]:
         return f"invite a site: feddcd federation invite {at} NAME"
     stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
-    if (trial := held.get("trial")) and not stopped:
+    trial = held.get("trial")
+    if trial and trial["newer"] and not trial["waits"]:
+        ended = next(s for s in held["studies"] if s["study"] == trial["newer"])
+        done = ended["state"] == "done"
+        return f"read the result in {ended['result']}" if done else _after_failure(at, ended, held)
+    if trial and not stopped:
         repeats = {s["study"]: s.get("repeat") for s in held["studies"] if s["state"] == "failed"}
         return repeats.get(trial["study"]) or next_in_trial(trial)
     failed = _newest_failure(held["studies"])

@@ -21,6 +21,10 @@ ANSWERS = ("", "sum", "each")
 SHARED = ("nobody", "cohort")
 # the settings of a Spec that are agreed on; all others may change while a federation lives
 AGREED = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
+HOW_MADE = (
+    "; to make a federation for a trial: feddcd federation init DIR --job job.toml --data FILE "
+    "--group COLUMN; for sites on other machines: feddcd federation init DIR --host NAME"
+)
 _TIMES = ("deadline", "patience", "fewest")
 _OF_SPEC = (*AGREED, "tau", "rounds", "target_gap", "certify_every")
 
@@ -138,9 +142,7 @@ def _check_sums(spec: Spec) -> None:
 
 
 def load_config(path: Path) -> Config:
-    return _read(
-        path, read_toml(path, "; to make a federation: feddcd federation init DIR --host NAME")
-    )
+    return _read(path, read_toml(path, HOW_MADE))
 
 
 def _read(path: Path, values: dict[str, Any]) -> Config:

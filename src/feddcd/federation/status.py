@@ -77,7 +77,7 @@ def _put_behind(
         study["stands"] = f"{ahead.words()}{told}"
 
 
-def _put_trial(trial: Mapping[str, Any], sites: list[Any], studies: list[Any]) -> None:
+def _put_trial(trial: dict[str, Any], sites: list[Any], studies: list[Any]) -> None:
     """In a trial no site connects, and nobody serves."""
     for site in sites:
         site["state"] = HERE if site["state"] == "not connected" else site["state"]
@@ -85,6 +85,9 @@ def _put_trial(trial: Mapping[str, Any], sites: list[Any], studies: list[Any]) -
         if study["study"] == trial["study"] and study["state"] not in ENDED:
             study["stands"] = "runs" if trial["state"] == "running" else "stopped"
             study["heard"], study["waits"] = [], {}  # what waits is known, as its sites are here
+    ended = [s for s in studies if s["state"] in ("done", "failed") and s["time"] > trial["at"]]
+    newer = max(ended, key=lambda study: study["time"])["study"] if ended else ""
+    trial["newer"] = newer if trial["state"] != "running" else ""  # of `up` or `serve`
 
 
 def _age(then: float | None) -> str | None:

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
-from .._text import listed, plural
+from .._text import closest, listed, plural
 from ._arguments import bind, flag, number_of, points
 from ._habits import CONTRASTS
 from ._rows import Kinds, check_number, evaluate, find, label
@@ -16,9 +16,14 @@ from ._tree import Argument, Call, Items, Name, Node, Number, Word, short, text_
 from ._variables import CategoryVariable
 
 MOST_LEVELS = 1_000
+WRITTEN = ". Add this level to levels=c(...) in the formula, or leave such rows out of the data"
 
 
-def of_column(text: str, column: str, levels: tuple[Any, ...], **coding: Any) -> CategoryVariable:
+def of_column(
+    text: str, column: str, levels: tuple[Any, ...], more: str = "", **coding: Any
+) -> CategoryVariable:
+    """`more` follows where a value is none of the levels."""
+
     def codes(frame: Any) -> np.ndarray:
         values = frame[column]
         found = pd.Index(levels, dtype=object).get_indexer(values.astype(object))
@@ -27,7 +32,7 @@ def of_column(text: str, column: str, levels: tuple[Any, ...], **coding: Any) ->
             value, row = values.iloc[unseen[0]], int(values.index[unseen[0]])
             raise DataError(
                 f"{column} has {value!r} <row>, but the fit knows only the levels "
-                f"{listed(map(label, levels))}",
+                f"{listed(map(label, levels))}{more}",
                 row=row,
                 column=column,
                 value=value,
@@ -78,7 +83,7 @@ def category(call: Call, kinds: Kinds) -> CategoryVariable:
     match given.get("x"):
         case Name(name):
             levels = _levels(call, given, kinds[name].levels)
-            found = of_column(text_of(call), name, levels)
+            found = of_column(text_of(call), name, levels, WRITTEN if "levels" in given else "")
         case Call("cut") as inner if "levels" not in given:
             found = cut(inner, kinds)
             found = CategoryVariable(text_of(call), found.column, found.levels, found.codes)
@@ -88,11 +93,18 @@ def category(call: Call, kinds: Kinds) -> CategoryVariable:
     kind, base = _contrast(call, given)
     at = 0 if base is None else find(found.levels, base)
     if at is None:
-        told = f"{short(base)} is not one of the levels {listed(map(label, found.levels))}"  # pyright: ignore
+        told = _no_level(base, [label(level) for level in found.levels])
         raise DataError(f"formula: {short(call)}: {told}", column=found.column)
     if base is not None and kind != "treatment":
         raise SpecError(f"formula: {short(call)}: only Treatment can have a reference")
     return CategoryVariable(found.text, found.column, found.levels, found.codes, kind, at)
+
+
+def _no_level(base: Node | None, levels: list[Any]) -> str:
+    if isinstance(base, Name) and base.name in levels:
+        return f"write the level in quotes: ref={base.name!r}"
+    told = f"{short(base)} is not one of the levels {listed(levels)}"  # pyright: ignore
+    return told + (closest(base.text, map(str, levels)) if isinstance(base, Word) else "")
 
 
 def _levels(call: Call, given: dict[str, Node], agreed: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -100,14 +112,16 @@ def _levels(call: Call, given: dict[str, Node], agreed: tuple[Any, ...]) -> tupl
     if "levels" not in given:
         return agreed
     node = given["levels"]
-    written = [
-        item.text if isinstance(item, Word) else number_of(item)
-        for item in (node.items if isinstance(node, Items) else ())
-    ]
+    written = [item.text if isinstance(item, Word) else number_of(item) for item in _items(node)]
     if not written or None in written or len(set(written)) < len(written):
         told = f"{short(call)}: levels must be different words or numbers, for example c('a', 'b')"
+        told += "; words need quotes" if any(isinstance(v, Name) for v in _items(node)) else ""
         raise SpecError(f"formula: {told}")
     return tuple(written)
+
+
+def _items(node: Node) -> tuple[Node, ...]:
+    return tuple(node.items) if isinstance(node, Items) else ()
 
 
 def _contrast(call: Call, given: dict[str, Node]) -> tuple[str, Node | None]:
