@@ -185,3 +185,21 @@ def spoken(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.3g} {name}"
     return f"{seconds:g} s"
+
+
+def other_columns(names: list[str], used: tuple[str, ...]) -> str:
+    """What is wrong with the columns of X beside those of the fit."""
+    if more := [c for c in names if c not in used]:
+        one = len(more) == 1
+        return (
+            f"X has the {'column' if one else 'columns'} {', '.join(more[:5])}"
+            f"{', ...' if len(more) > 5 else ''}, but the model was fitted without "
+            f"{'it' if one else 'them'}"
+        )
+    if less := [c for c in used if c not in names]:
+        one = len(less) == 1
+        return (
+            f"X lacks the {'column' if one else 'columns'} {', '.join(less[:5])}"
+            f"{', ...' if len(less) > 5 else ''}, with which the model was fitted"
+        )
+    return "the columns of X have another order than in the fit"

@@ -272,20 +272,18 @@ class Method:
     def __post_init__(self):
         if not re.fullmatch(r"[a-z][a-z0-9]*", self.name):
             raise SpecError(f"a method's name must be small letters and digits; got {self.name!r}")
-        if getattr(self.algorithm, "sends", None) not in get_args(Sends):
-            sends = getattr(self.algorithm, "sends", None)
-            told = f"{self.algorithm.__name__}.sends must be one of {_SENDS}"
-            raise SpecError(told if sends is None else f"{told}; got {sends!r}")
+        if (sends := getattr(self.algorithm, "sends", None)) not in get_args(Sends):
+            known = ", ".join(get_args(Sends)) + ("" if sends is None else f"; got {sends!r}")
+            raise SpecError(f"{self.algorithm.__name__}.sends must be one of {known}")
         if missing := sorted(getattr(self.algorithm, "__abstractmethods__", ())):
             raise SpecError(f"{self.algorithm.__name__} lacks {', '.join(missing)}")
-        for name in filter(None, (self.solver, self.solver_mlp)):
-            if name not in SOLVERS:
-                known = nearest(name, SOLVERS)
-                raise SpecError(f"the method {self.name} has the unknown solver {name!r}{known}")
+        for name in {self.solver, self.solver_mlp} - {None, *SOLVERS}:
+            told = f"the method {self.name} has the unknown solver {name!r}"
+            raise SpecError(f"{told}{nearest(str(name), SOLVERS)}")
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
-            told = f"the method {self.name} cannot have the setting {both[0]!r}"
-            raise SpecError(f"{told}, because local solvers already have it: choose another name")
+            told = f"{self.name} cannot have the setting {both[0]!r}, because local solvers already"
+            raise SpecError(f"the method {told} have it: choose another name")
 
     @property
     def sends(self) -> Sends:
@@ -299,6 +297,3 @@ class Method:
     def apart(self) -> bool:
         """Whether clients of one cohort may send different parts."""
         return self.algorithm.parts is not AbstractAlgorithm.parts
-
-
-_SENDS = ", ".join(get_args(Sends))

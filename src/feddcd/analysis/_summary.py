@@ -208,12 +208,8 @@ def _block(
 def _notes(result: TableResult) -> list[str]:
     scale = []
     if result.standardize:
-        scale = [
-            (
-                "Each coefficient is the effect of one more standard deviation of its "
-                "column (computed with divisor n)."
-            )
-        ]
+        told = "Each coefficient is the effect of one more standard deviation of its column"
+        scale = [f"{told} (computed with divisor n)."]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
     references += contrast_notes(result)

@@ -113,10 +113,8 @@ def check_moments(known: Known, said: Answer, H: np.ndarray, own: np.ndarray | N
     """`own` is 1 for the site's own effect, where sites have some."""
     m, W = known.moments, known.W
     n, xx = float(m.n), m.xx
-    refuse(
-        not (n >= 1 and n == np.floor(n) and n <= MOST_ROWS),
-        f"the number of rows is not a whole number from 1 to {MOST_ROWS:,}",
-    )
+    told = f"the number of rows is not a whole number from 1 to {MOST_ROWS:,}"
+    refuse(not 1 <= n == np.floor(n) <= MOST_ROWS, told)
     refuse(not (0 < W <= MOST_WEIGHT * n), "the weights are not possible for these rows")
     refuse(not known.weighted and n != W, "the sum of weights is not the number of rows")
     refuse(xx < 0, "a sum of squares of a column is below zero")
@@ -145,10 +143,7 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
         x = m.x[columns]
         refuse(_apart(m.xx[columns], x, W), "the squares of a column of 0 and 1 have a wrong sum")
         refuse((x < 0) | (x > W * (1 + CLOSE)), "one level has more rows than the site has")
-        refuse(
-            x.sum() > W * (1 + CLOSE),
-            "the levels of a column together have more rows than the site has",
-        )
+        refuse(x.sum() > W * (1 + CLOSE), "the levels of a column have more rows than the site has")
         whole = np.abs(x - np.round(x)) <= CLOSE * W
         refuse(not known.weighted and not whole.all(), "a count of rows is not a whole number")
 
@@ -236,10 +231,8 @@ def _check_start(known: Known) -> None:
     start, d = known.moments.start, len(known.model.names)
     if start.size:
         A = square(start[: d * (d + 1) // 2], d)
-        refuse(
-            not positive(A, np.sqrt(np.abs(np.diag(A)))),
-            "the sums for the first guess are not possible",
-        )
+        possible = positive(A, np.sqrt(np.abs(np.diag(A))))
+        refuse(not possible, "the sums for the first guess are not possible")
 
 
 def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
@@ -304,7 +297,4 @@ def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort:
     if known.model.family == "multinomial" and plan.classes is None:
         offered = [c in (offer.classes or ()) for c in cohort.classes or ()]
         there = np.append(W - m.y.sum(), m.y) > CLOSE * W
-        refuse(
-            there != np.array(offered),
-            "the classes in the sums of the site are not the classes that it named",
-        )
+        refuse(there != np.array(offered), "its sums have other classes than those that it named")

@@ -13,7 +13,7 @@ import pandas as pd
 import scipy.sparse
 
 from .._errors import DataError, SpecError
-from .._text import meant, plural
+from .._text import meant, other_columns, plural
 from ..formula import (
     INTERCEPT,
     ColumnKind,
@@ -91,30 +91,12 @@ class PlainDesign(NamedTuple):
     def matrix(self, frame: pd.DataFrame) -> np.ndarray:
         names = [c for c in frame.columns if c not in self.apart]
         if names != list(self.used):
-            raise DataError(_other_columns(names, self.used))
+            raise DataError(other_columns(names, self.used))
         X = [numbers_of(column(frame, name), name) for name in names]
         return np.stack([np.ones(len(frame)), *X], 1)
 
     def offset(self, frame: pd.DataFrame) -> np.ndarray:
         return np.zeros(len(frame))
-
-
-def _other_columns(names: list[str], used: tuple[str, ...]) -> str:
-    """What is wrong with the columns of X beside those of the fit."""
-    if more := [c for c in names if c not in used]:
-        one = len(more) == 1
-        return (
-            f"X has the {'column' if one else 'columns'} {', '.join(more[:5])}"
-            f"{', ...' if len(more) > 5 else ''}, but the model was fitted without "
-            f"{'it' if one else 'them'}"
-        )
-    if less := [c for c in used if c not in names]:
-        one = len(less) == 1
-        return (
-            f"X lacks the {'column' if one else 'columns'} {', '.join(less[:5])}"
-            f"{', ...' if len(less) > 5 else ''}, with which the model was fitted"
-        )
-    return "the columns of X have another order than in the fit"
 
 
 class ChosenRows(NamedTuple):
@@ -291,10 +273,9 @@ def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
         if X.ndim != 2:
             raise DataError(f"X must have two dimensions, rows and columns; got shape {X.shape}")
         frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
-    if len(frame) == 0 or frame.shape[1] == 0:
+    if 0 in frame.shape:
         what = "the data frame" if isinstance(data, pd.DataFrame) else "X"
-        lacks = "rows" if len(frame) == 0 else "columns"
-        raise DataError(f"{what} has no {lacks} (its shape is {frame.shape})")
+        raise DataError(f"{what} has no rows or no columns (its shape is {frame.shape})")
     return frame
 
 
@@ -305,9 +286,8 @@ def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
     if isinstance(value, str):
         if value in frame.columns:
             return column(frame, value)
-        columns = list(frame.columns)
-        told = f"{what}: there is no column {value!r}; {meant(value, columns)}the columns are "
-        raise DataError(told + ", ".join(columns[:30]), column=value)
+        told = f"{what}: there is no column {value!r}; {meant(value, list(frame.columns))}"
+        raise DataError(f"{told}the columns are {', '.join(frame.columns[:30])}", column=value)
     array = np.asarray(value)
     if array.shape != (len(frame),):
         raise DataError(f"{what} must have shape ({len(frame)},), got {array.shape}")

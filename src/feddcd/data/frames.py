@@ -290,8 +290,7 @@ def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> N
                 f"{where}: column {j + 1} of {len(names)} has {odd}; give this column a name, or "
                 f"remove it{more}"
             )
-    twice = [name for name, times in Counter(names).items() if times > 1]
-    if twice:
+    if twice := [name for name, times in Counter(names).items() if times > 1]:
         told = f"{where}: two columns have the name {listed(twice)}; rename one of them{more}"
         raise DataError(told)
     alike = Counter(unicodedata.normalize("NFKC", name) for name in names)

@@ -124,10 +124,8 @@ def run_summary(entry: RunEntry) -> list[str]:
     value, proven = history.last("objective"), certified(entry)
     is_ = f"; the model’s objective is {fixed(value, 4)}" if math.isfinite(value) else ""
     if math.isfinite(proven):
-        sentences = [
-            f"{start}{is_}, and it is proven to be within {_within(proven)} of the best possible "
-            "objective."
-        ]
+        told = f"it is proven to be within {_within(proven)} of the best possible objective"
+        sentences = [f"{start}{is_}, and {told}."]
     else:
         sentences = [f"{start}{is_}.", _why_unproven([entry])]
     accuracy = history.last("accuracy")

@@ -233,10 +233,8 @@ def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None
     if names is None:
         return given.names
     if given.problem is None and given.parts is None:
-        raise SpecError(
-            "leave out names: you can give names only with a problem, with parts or with a list of "
-            "tables"
-        )
+        told = "you can give names only with a problem, with parts or with a list of tables"
+        raise SpecError(f"leave out names: {told}")
     N = len(given.parts or ()) if given.problem is None else len(given.problem.mu)
     if len(names) != N:
         raise SpecError(

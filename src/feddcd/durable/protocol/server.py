@@ -89,9 +89,7 @@ def begin(
     """A new round with these members; an open one is given up."""
     asked = tuple(sorted(cohort, key=lambda id: _member(server, id).number))
     if len(asked) < FEWEST:
-        raise Refused(
-            f"a round needs at least {FEWEST} sites, got only {', '.join(asked) or 'none'}"
-        )
+        raise Refused(f"a round needs at least {FEWEST} sites, got {', '.join(asked) or 'none'}")
     stamp = Stamp(server.epoch, server.round + 1)
     down = _down(algorithm, server, stamp, key)
     tasks, members = [], server.members
@@ -208,10 +206,8 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             return server
         case Started(epoch):
             if epoch <= server.epoch:
-                raise Refused(
-                    "the starts of the coordinator are not in order: number "
-                    f"{epoch} follows number {server.epoch}"
-                )
+                told = "the starts of the coordinator are not in order"
+                raise Refused(f"{told}: number {epoch} follows number {server.epoch}")
             return server._replace(epoch=epoch, open=None)
         case Joined():
             return _join(algorithm, server, record)
