@@ -275,7 +275,8 @@ def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
         frame = pd.DataFrame(X, columns=[f"x{k}" for k in range(X.shape[1])])
     if 0 in frame.shape:
         what = "the data frame" if isinstance(data, pd.DataFrame) else "X"
-        raise DataError(f"{what} has no rows or no columns (its shape is {frame.shape})")
+        lacks = "columns" if len(frame) else "rows"
+        raise DataError(f"{what} has no {lacks} (its shape is {frame.shape})")
     return frame
 
 
