@@ -88,9 +88,13 @@ def _choice(choice: Choice) -> str:
         for name, (a, b, c) in zip(choice.predictions.index, values, strict=True)
     ]
     head, reason = ["method", "exchanges", "bytes", "time"], escape(choice.reason.rstrip("."))
+    caption = (
+        "Predicted cost of each method, before the fit. The bytes leave out counts of rows by "
+        "prediction and by residual, so a fit can send more"
+    )
     return page.lines([
         f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
-        table("Predicted cost of each method, before the fit", head, ("", rows)),
+        table(caption, head, ("", rows)),
     ])  # fmt: skip
 
 
