@@ -673,6 +673,13 @@ def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_pat
     assert cli(*words, "site").exit_code == 0
 
 
+def test_a_level_in_two_ways_in_one_file_is_told_without_sites():
+    d = patients()
+    d.loc[0, "sex"] = str(d.sex[0]).upper()
+    with pytest.raises(DataError, match="one level of sex is written in two ways"):
+        feddcd.describe(d, ["sex"])
+
+
 def test_what_a_person_gives_by_mistake(tmp_path, monkeypatch):
     """A table without rows; a group for each age; quantiles in any order."""
     monkeypatch.chdir(tmp_path)

@@ -155,6 +155,7 @@ def test_the_course_and_the_choice_are_told(tmp_path):
     assert [row[3] for row in rows] == ["5", "10", "15", "20"]
     assert [row[-1] for row in rows] == ["–", "3.2", "0.041", "0.0001"]
     assert "With 4 columns a Hessian is small" in found.text
+    assert "The bytes are those of gradients and Hessians alone." in found.text
     assert found.table("Predicted cost")[1:] == [
         ["newton (chosen)", "4", "4.8 kB", "0.4 s"], ["feddcd", "61", "30 kB", "6.1 s"],
     ]  # fmt: skip

@@ -10,6 +10,7 @@ import typer
 
 from feddcd import FederatedGLM
 from feddcd.analysis.describing import describe
+from feddcd.analysis.families import CHOICES
 from feddcd.cli import _federation_options
 from feddcd.cli.app import app, main
 from feddcd.data.known import KNOWN
@@ -66,6 +67,12 @@ def test_a_mistake_in_the_shell_is_told_with_what_to_do(line, told, capsys):
         main(shlex.split(line))
     assert end.value.code == 2
     assert told in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_the_help_of_glm_names_all_families():
+    assert set(CHOICES) == {word.rstrip(",.") for word in said("glm", "family").split()[2:]} - {
+        "or"
+    }
 
 
 @pytest.mark.parametrize("command", COMMANDS)

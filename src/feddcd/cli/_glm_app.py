@@ -78,7 +78,8 @@ def glm(
     family: Annotated[
         str,
         _option(
-            "The family: binomial, gaussian, poisson, multinomial, gamma (docs/glm.md has all)."
+            "The family: binomial, gaussian, poisson, multinomial, ordinal, quasibinomial, "
+            "quasipoisson, gamma, inverse_gaussian or negative_binomial."
         ),
     ] = "binomial",
     event: Annotated[

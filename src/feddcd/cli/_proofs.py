@@ -136,6 +136,10 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         "this proof does not contain the name of the federation. The six words of the list of "
         f"sites are: {proven.proof.roster.words()}"
     )
+    say(
+        "To know that these are the right sites, compare the words by phone with a person at each "
+        "site, for whom this command prints them: feddcd federation status SITE_DIR"
+    )
     for line in proven.said():
         say(f"  {printable(line)}")
     spent = plural(len(proven.proof.exchanges) - 1, "exchange")

@@ -1,6 +1,7 @@
 """What `feddcd federation ...` does where the federation makes a regression table."""
 
 import shlex
+import unicodedata
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,9 @@ from ..federation.folder import FederationFolder
 from ._habits import as_json, found, tables_in
 from ._terminal import note, say, say_lines, warn
 
+UMLAUTS = str.maketrans(
+    {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
+)
 LINES = {  # by event: what an administrator should know
     "greeting": "the coordinator waits for the sites",
     "here": "{here} of {of} sites are connected; the coordinator waits for {missing}",
@@ -87,13 +91,20 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
         raise no_column(table, group)
     sites, labels = {}, {}
     for label, rows in table.frame.groupby(group, sort=True):
-        name = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in str(label))
+        name = _in_ascii(str(label))
         _check_other(group, str(label), name, labels)
         if name != str(label):
             say(f"the site {str(label)!r} gets the name {name!r}")
         labels[name] = str(label)
         sites[name] = rows.drop(columns=group)
     return sites
+
+
+def _in_ascii(name: str) -> str:
+    """As a folder on every machine can be called: Köln is Koeln, Orléans is Orleans."""
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFC", name).translate(UMLAUTS))
+    letters = [c for c in plain if not unicodedata.combining(c)]
+    return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in letters)
 
 
 def check_columns(plan: Any, data: dict[str, Any], group: str) -> None:
