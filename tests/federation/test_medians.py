@@ -40,7 +40,7 @@ def test_a_refusal_names_the_column_and_the_way_out():
     analysis, rows = rows_of(skewed(), PLAN)
     with pytest.raises(Ruled) as refusal:
         check_columns(analysis.columns_of(rows), {}, rows.n, Policy(), "sum", PLAN)
-    assert "in the column crp, fewer than 5 rows are far from" in refusal.value.story
+    assert "in the column crp, a few rows (fewer than 5) are far from" in refusal.value.story
     assert "feddcd describe ... --median crp" in refusal.value.story
     assert refusal.value.story.endswith("change max_share in policy.toml")
     own = SimpleNamespace(

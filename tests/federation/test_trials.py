@@ -285,4 +285,4 @@ def test_the_status_tells_what_another_command_did_after_the_trial(tmp_path, mon
     simulate_command(home.path, Trial())
     lines = lines_of(status_of(home.path))
     assert any("the command `simulate` has ended with a result" in line for line in lines)
-    assert lines[-1].startswith("next: read the result. To run the study again, ")
+    assert lines[-1].startswith("next: read the result. To run the study again: ")
