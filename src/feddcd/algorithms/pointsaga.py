@@ -193,7 +193,7 @@ def _bend(old: SagaClient, new: SagaClient) -> Bend:
 POINTSAGA = Method(
     name="pointsaga",
     title="Point-SAGA",
-    about="proximal FedDCD: the dual method that needs the fewest uploads",
+    about="proximal FedDCD: of the dual methods, it needs the fewest uploads to a small gap",
     reveals="a model that fits this site's rows and is near a known point",
     algorithm=PointSAGA,
     make=lambda given: PointSAGA(given.tau, given.N, given.solver, **given.settings),
