@@ -173,10 +173,10 @@ def _parse_header(
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
         bad = "a part is missing or unknown, or has a wrong type"
         why = error if isinstance(error, ValueError) else bad
-        raise CodecError(f"the header has a wrong form: {why}") from None
+        raise CodecError(f"the message has a wrong header: {why}") from None
     if len(content) != 2 or not all(isinstance(n, str) for n in names) or names != sorted(shapes):
         raise CodecError(
-            "the header has a wrong form: its names are not in order, or it has unknown parts"
+            "the message has a wrong header: names are not sorted, or there are unknown parts"
         )
     return meta, shapes
 

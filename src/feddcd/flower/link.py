@@ -193,7 +193,7 @@ def main(desk: DeskRoute | None = None) -> None:
         "--secret",
         required=True,
         type=Path,
-        help=("the file with the secret of the port for the coordinator"),
+        help=("the file with the secret that the coordinator sends to this port"),
     )
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]

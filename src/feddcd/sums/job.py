@@ -76,7 +76,7 @@ class Job:
             raise Refused("the job is for another roster (another list of sites)")
         fewest = FEWEST if self.mode == "sum" else 1
         if roster.cohort(self.cohort, fewest) != self.cohort:
-            raise Refused("the names in the cohort of the job are not in order")
+            raise Refused("the job does not list the names of its sites in alphabetical order")
         return self
 
 

@@ -157,7 +157,9 @@ class Roster:
         except (TypeError, ValueError, KeyError, AttributeError):
             raise Refused("the roster (the list of sites) cannot be read") from None
         if values or not in_order:
-            raise Refused("the roster has unknown parts, or its names are not in order")
+            raise Refused(
+                "the roster has unknown parts, or its sites are not in alphabetical order"
+            )
         return cls(members, signatures, made)
 
 

@@ -157,24 +157,24 @@ _SETTINGS = (
         "max_parameters = 1000",
     ),
     (
-        "An answer may use only the columns that this setting names. Also name the label column. "
+        "An answer may use only columns in this list. Also write the label column into it. "
         "Write each name with the same letters as in the data file; for example",
         'columns = ["age", "sex", "outcome"]',
     ),
     (
-        "No answer may use the columns that this setting names, for example columns that identify "
+        "No answer may use a column in this list, for example a column that identifies "
         "a person. Write each name with the same letters as in the data file; for example",
         'identifiers = ["mrn"]',
     ),
 )
 _KINDS = (
-    "Only the kinds of answers that this setting names may leave. Without the setting kinds, all "
+    "Only kinds of answers in this list may leave the site. Without the setting kinds, all "
     'kinds of answers may leave, but "values" only if min_support is 0 or 1. What each kind '
     "contains:",
     'kinds = ["columns", "gradient"]',
 )
 _METHODS = (
-    "Only the methods that this setting names may be used. Without the setting methods, all "
+    "Only methods in this list may be used. Without the setting methods, all "
     "methods may be used. What each method sends:",
     'methods = ["newton"]',
 )
