@@ -20,7 +20,7 @@ from .enrolment.site import ENROLLED
 from .folder import load_limits, load_place
 from .machine.keys import load_private
 from .roster import KEYS, ROSTER, load_keys, load_roster
-from .site.log import LOG, TODO, check_log
+from .site.log import LOG, TODO, verify_log
 from .site.memory import Memory
 from .site.policy import FILE as POLICY
 from .site.policy import load_policy
@@ -115,14 +115,14 @@ def _sums(folder: Path) -> None:
         load_roster(folder)
 
 
-CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to do then
+CHECKS: tuple[tuple[Callable[[Path], object], str], ...] = (  # each with what to do then
     (_settings, f"correct {SETTINGS} of this site"),
     (_data, PUT_BACK),
     (_policy, f"correct {POLICY}. Until then, this site sends nothing"),
     (_codebook, f"correct {CODEBOOK} of this site"),
     (_node, AGAIN),
     (_sums, AGAIN),
-    (check_log, f"make sure that feddcd can read {LOG}, or put it back from a backup"),
+    (verify_log, f"make sure that feddcd can read {LOG}, or put it back from a backup"),
 )
 
 
