@@ -116,6 +116,9 @@ def check_job(
     id = None if facts.identity is None else memory.keep(facts.identity)
     if known["set"] is not None and (known["set"], known.get("file")) != (id, facts.file):
         raise Ruled("frozen", "the rows of this job changed after the job began; start a new job")
+    if memory.answered_from(facts.job) - {facts.file}:
+        told = "site.toml names another data file than when this job began; start a new job"
+        raise Ruled("frozen", told)
     columns, k = dict(analysis.columns_of(rows)), policy.min_support
     parameters = parameters_of(columns)
     if known["set"] is None or not known.get("passed"):
