@@ -29,7 +29,7 @@ from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, time
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
-from ..federation.site.rules import budget_lines, needed_after_withdrawal
+from ..federation.site.rules import budget_lines, needed_after_withdrawal, unchanged_since
 from ..federation.status import log_of
 from ._ending import judged
 from ._habits import found
@@ -133,6 +133,11 @@ def withdraw_command(folder: Path, why: str) -> None:
         )
     place, policy = load_place(folder), load_policy(folder / FILE)
     memory = Memory(place.folder, place.data)
+    if last := unchanged_since(place, memory):
+        raise SpecError(
+            f"the data file {shown(place.data)} has not changed since job {last[:SHORT]}. First "
+            "remove the rows from this file, and then give this command again"
+        )
     count, (least, demand) = memory.retire(), needed_after_withdrawal(policy, memory)
     why_so = f" ({demand})" if policy.min_support > 1 else ""
     append(folder, {"withdrawal": why, "closed": count})
@@ -142,7 +147,6 @@ def withdraw_command(folder: Path, why: str) -> None:
         "new jobs with a closed set, so new jobs can use the remaining rows. The log of this site "
         "has a line about the withdrawal."
     )
-    say("Now remove the rows from the data file, if they are still there.")
     say(
         "WARNING: rule 7 (sets of rows) does not compare new jobs with earlier jobs any more. If "
         "the sites repeat an earlier job, everyone who has the sums of both jobs can subtract "

@@ -23,6 +23,7 @@ from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._clusters import check_by_site, check_clusters
+from ._identity import unchanged_since as unchanged_since
 from ._ledger import budget_lines as budget_lines
 from ._ledger import check_release, check_room
 from ._named_cells import is_of_levels, small_cells_told
