@@ -120,11 +120,12 @@ def show_troubles(folder: Path, before: Watched) -> Watched:
     if time.monotonic() - before.time < LOOK_S:
         return before
     now = tuple(troubles(folder))
+    kinds, there = ({trouble.kind for trouble in these} for these in (before.known, now))
     for trouble in now:
-        if trouble not in before.known:
+        if trouble.kind not in kinds or (trouble.stops and trouble not in before.known):
             say(f"{'PROBLEM' if trouble.stops else 'WARNING'}: {trouble.words()}")
     for trouble in before.known:
-        if trouble not in now:
+        if trouble.kind not in there:
             say(f"this problem is solved: {trouble.what}")
     return Watched(now, time.monotonic())
 
