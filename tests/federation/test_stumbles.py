@@ -7,6 +7,7 @@ import types
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import feddcd._files as files
@@ -29,17 +30,19 @@ from feddcd.federation.site import told as words
 from feddcd.federation.site._disclosure import Outgoing, Release, describe, record
 from feddcd.federation.site._roles import _check_constants
 from feddcd.federation.site._words import describe_job, notes
+from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import Asker, Waits, approve, deny, require, waiting
-from feddcd.federation.site.log import LOG
+from feddcd.federation.site.log import LOG, read_log
 from feddcd.federation.site.log_words import told
 from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
 from feddcd.federation.site.template import loose_text
 from feddcd.federation.status import log_of, next_step, study_status
 from feddcd.federation.verify import _same_text
-from feddcd.federation.wire import Envelope
+from feddcd.federation.wire import Envelope, pack_message, unpack_message
 from feddcd.formula._parse import parse
 from feddcd.runs.spec import Spec
+from site_world import asked
 
 
 def test_a_broken_message_is_refused_without_a_value(tmp_path, monkeypatch):
@@ -225,6 +228,31 @@ def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
     with pytest.raises(Refused):
         mine._guard(refuses, out._replace(kind="hessian"), b"")  # pyright: ignore
     assert log_of(tmp_path)[2][-1].endswith("[job bbbb2222 of study two]")
+
+
+def test_the_log_says_of_which_columns_only_a_value_was_needed(tmp_path):
+    """No sum is made of them."""
+    (tmp_path / "policy.toml").write_text(loose_text())
+    draw = np.random.default_rng(3)
+    table = pd.DataFrame(draw.normal(size=(60, 4)), columns=["age", "smoker", "crp", "y"])
+    table.to_csv(tmp_path / "data.csv", index=False)
+    place = SitePlace("north", tmp_path, tmp_path / "data.csv")
+    for more, said in ((["smoker", "crp"], "; needed complete: smoker and crp; "), ([], "; rows")):
+        answer(asked(place, "y ~ age", complete=["age", *more], answers="each"), place)
+        entry = read_log(tmp_path)[-1]
+        assert f"columns: age and y{said}" in told(entry)
+        assert set(more) <= set(entry["columns"])
+
+
+def test_names_are_not_asked_for_a_job_that_the_policy_does_not_allow(tmp_path):
+    """Else people approve names and levels before the policy refuses the job."""
+    pd.DataFrame({"sex": list("fm") * 30, "y": range(60)}).to_csv(tmp_path / "data.csv")
+    place = SitePlace("north", tmp_path, tmp_path / "data.csv")
+    for more, said in (({"answers": "each"}, "answers of this site alone"), ({}, "waits for")):
+        plan = RegressionPlan("y ~ sex", "gaussian", **more).to_dict()
+        data = answer(pack_message(Envelope("columns", {"plan": plan}, {})), place)
+        assert said in unpack_message(data).meta["reason"]
+        assert bool(waiting(tmp_path)) == (not more)
 
 
 def refuses():
