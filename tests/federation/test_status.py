@@ -1151,7 +1151,7 @@ def test_a_study_that_is_asked_again_has_not_ended(folder):
     held = status_of(north)
     assert held["ended"] == []
     (asked,) = held["asked"]
-    assert asked.startswith("the list of sites, first asked for study first (")
+    assert asked.startswith("the list of sites for study first and later studies (")
     approve(north, waiting(north)[0])
     with pytest.raises(Stalled):  # it is approved for every study
         settle_roster(want(home, "second", JOB), asker(folder, {}), {}, Patience(0.0, 0.0))

@@ -12,6 +12,7 @@ import pytest
 
 import feddcd._files as files
 from feddcd._errors import Refused, SpecError
+from feddcd._text import reason_in
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
 from feddcd.cli import _enrolment, _federation, _serving, _site, _tables
@@ -253,6 +254,34 @@ def test_names_are_not_asked_for_a_job_that_the_policy_does_not_allow(tmp_path):
         data = answer(pack_message(Envelope("columns", {"plan": plan}, {})), place)
         assert said in unpack_message(data).meta["reason"]
         assert bool(waiting(tmp_path)) == (not more)
+
+
+def test_who_approves_reads_that_the_policy_is_broken(tmp_path, monkeypatch):
+    (tmp_path / "site.toml").write_text("")
+    (tmp_path / "policy.toml").write_text("min_rows = fifty\ncomplete = true\n")
+    with pytest.raises(Waits):
+        require(tmp_path, "a" * 32, "this job", {"shown": ["a job"]})
+    said = []
+    monkeypatch.setattr(_site, "say", said.append)
+    _site.approve_command(tmp_path, ["a" * 32])
+    wrong = (
+        "in line 1, min_rows = fifty is neither a number, nor true or false, nor a text in quotes"
+    )
+    end = f"policy.toml: not a TOML file: {wrong}. Until somebody corrects this, this site sends"
+    assert end in said[-1]
+    assert said[-1].startswith("PROBLEM: ")
+
+
+@pytest.mark.parametrize(
+    ("told", "plain"),
+    [
+        ("[Errno 111] Connection refused", "Connection refused"),
+        ("[SSL: WRONG] wrong version (_ssl.c:989)", "wrong version"),
+        ("", "OSError"),
+    ],
+)
+def test_an_error_of_the_network_has_no_words_of_developers(told, plain):
+    assert reason_in(OSError(told)) == plain
 
 
 def refuses():

@@ -244,7 +244,8 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
         what = asked_words(folder, id)
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
         told = f"{what} waits for your decision"
-        first = ", and compare the six words by phone" if what == LIST else ""
+        is_list = about_waiting(folder, id)[1] == LIST
+        first = ", and compare the six words by phone" if is_list else ""
         now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
     now += [[looks]] if (looks := looks_words(folder)) else []
     for lines in now:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from .._errors import SpecError
+from .._errors import PolicyError, SpecError
 from .._files import shown
 from .._text import plural, printable, sentence_list
 from ..federation.about import in_study
@@ -50,7 +50,7 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
             f"{plural(left, 'answer')} left this site, which refused {plural(refused, 'question')}"
         )
         whole = f"the log has {plural(head.lines, 'line')} and is complete"
-        return say(f"{said}; {whole}; the hash of its last line is {head.hash}")
+        return say(f"{said}; {whole}; the digest of its last line is {head.hash}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -62,6 +62,11 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
 def approve_command(folder: Path, ids: list[str]) -> None:
     shown = [line for id in ids for line in _words(folder, id)]
     _decide(folder, ids, approve, "is approved; it continues when the coordinator asks again")
+    try:
+        load_policy(folder / FILE)
+    except PolicyError as error:
+        until = "Until somebody corrects this, this site sends nothing"
+        say(f"PROBLEM: {str(error).rstrip('.')}. {until}")
     if any(IN_VAIN in line for line in shown):
         say(
             "but the rules of this site refuse a job that you approved. The text of this job gives "
