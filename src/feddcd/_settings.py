@@ -16,6 +16,7 @@ from ._text import NUMBER, nearest
 
 SLASHES = "; write a Windows path with /, for example C:/Daten/x.csv"
 QUOTE = "; a closing quote may be missing in this line"
+BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z]\w*)\s*(?:#.*)?$")  # a word without quotes
 LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, where \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 MOST_BYTES = 10_000_000
@@ -29,6 +30,7 @@ TOO_DEEP = "the tables or lists of the file are nested too deeply"
 
 def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) -> dict[str, Any]:
     """`hint` says what to do where there is no such file."""
+    text = ""
     try:
         # Notepad writes a mark; TOML itself knows LF and CR LF as ends of lines
         text = _content(Path(path), error).decode("utf-8-sig").replace("\r\n", "\n")
@@ -43,7 +45,7 @@ def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) ->
     except FeddcdError as reason:
         raise error(f"{path}: {reason}") from None
     except ValueError as reason:  # no TOML, no text, or more digits than Python reads
-        raise error(f"{path}: not a TOML file: {_remedied(reason)}") from None
+        raise error(f"{path}: not a TOML file: {_remedied(reason, text)}") from None
     for name, value in values.items():
         if isinstance(value, str) and LOST.match(value):
             raise error(
@@ -53,12 +55,17 @@ def read_toml(path: Path, hint: str = "", error: type[SpecError] = SpecError) ->
     return values
 
 
-def _remedied(reason: ValueError) -> str:
+def _remedied(reason: ValueError, text: str) -> str:
     if isinstance(reason, UnicodeDecodeError):
         byte = f"byte 0x{reason.object[reason.start]:02x} at position {reason.start}"
         return f"{byte} is not UTF-8 text; save the file as UTF-8"
     if repr("\n") in str(reason):  # a line that ends within a text
         return f"{reason}{QUOTE}"
+    if (at := re.search(r"Invalid value \(at line (\d+)", str(reason))) is not None:
+        line = text.split("\n")[int(at[1]) - 1]
+        if (bare := BARE.match(line)) is not None:
+            own = "neither a number, nor true or false, nor a text in quotes"
+            return f"in line {at[1]}, {bare[1]} = {bare[2]} is {own}"
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
     return f"{reason}{SLASHES if slashed else ''}"
 

@@ -179,6 +179,12 @@ def scientific(value: float) -> str:
     return f"{mantissa.removesuffix('.0')}e{int(exponent)}"
 
 
+def reason_in(error: BaseException) -> str:
+    """What a network error says to people, without numbers of the system and places in its code."""
+    told = str(error) or type(error).__name__
+    return re.sub(r"\[(Errno|SSL)[^\]]*\] | \(_ssl\.c:\d+\)", "", told)
+
+
 def spoken(seconds: float) -> str:
     """A length of time: seconds, or hours or days where they are many."""
     for unit, name in ((86400, "days"), (3600, "hours")):

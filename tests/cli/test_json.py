@@ -2,6 +2,7 @@
 
 import json
 import shlex
+from pathlib import Path
 
 import click
 import numpy as np
@@ -91,6 +92,9 @@ def test_every_result_is_one_json_document(tmp_path, monkeypatch, capsys):
     rows = pd.DataFrame({"x": draw.normal(size=90), "site": list("abc") * 30})
     rows.assign(y=rows.x + draw.normal(size=90)).to_csv("rows.csv", index=False)
     for line, key in HERE.values():
+        if "withdraw" in line:  # which a file that has not changed stops
+            own = Path("fed/sites/a/data.csv")
+            own.write_text("".join(own.read_text().splitlines(keepends=True)[:-1]))
         assert typed(f"{line} --json") == 0, line
         found = json.loads(capsys.readouterr().out)
         assert key in found, line

@@ -518,6 +518,11 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     site = Site(tmp_path, ALONE)
     (tmp_path / "site.toml").write_text('client-id = "north"\ndata = "data.csv"\n')
     site.ask("crp ~ bmi")
+    command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
+    early = CliRunner().invoke(app, command)
+    said = " ".join(f"{early.output}{early.exception}".split())
+    assert f"data.csv has not changed since job {site.log()[-1]['of_job'][:8]}. First" in said
+    assert "withdrawal" not in site.log()[-1]
     patients().drop(index=[7]).to_csv(tmp_path / "data.csv", index=False)
     with pytest.raises(Stopped, match="refused by the rules"):
         site.ask("crp ~ bmi")
@@ -525,7 +530,6 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     with pytest.raises(Stopped, match="refused by the rules"):
         site.ask("crp ~ age")
     assert site.log()[-1]["rule"] == "sets"
-    command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
     said = " ".join(CliRunner().invoke(app, command).output.split())
     assert "feddcd closed 1 set of rows" in said
     assert "The differences are the sums of the removed rows alone." in said

@@ -16,6 +16,7 @@ from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli import _serving, _studies
 from feddcd.cli._status import lines_of, status_of
 from feddcd.cli._tables import show_event
+from feddcd.federation import health
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _rosters, _silence, _tables
 from feddcd.federation.coordinator import nodes as _nodes
@@ -32,7 +33,7 @@ from feddcd.federation.site import missing
 from feddcd.federation.site import told as told_of
 from feddcd.federation.site.answer import answer, refusal
 from feddcd.federation.site.approval import Waits
-from feddcd.federation.site.log import read_log, verify_log
+from feddcd.federation.site.log import append, read_log, verify_log
 from feddcd.federation.site.log_words import told
 from feddcd.federation.site.memory import MONTH, Memory
 from feddcd.federation.status import study_status, waits_in_words
@@ -97,6 +98,33 @@ def bad_log(site):
     (site / "outgoing.jsonl").write_text("{}\n")
 
 
+def other_key(site):
+    shutil.copy(site.parent / "north" / "key", site / "key")
+
+
+def other_sum_keys(site):
+    shutil.copy(site.parent / "north" / "sum.keys", site / "sum.keys")
+
+
+def a_folder(site):
+    path = site / "site.toml"
+    path.write_text(path.read_text().replace("data.csv", ".."))
+
+
+def no_such_file(site):
+    """As after a slip of the pen; the rules remember a job on the right file."""
+    Memory(site, site / "data.csv").begin("a" * 32)
+    path = site / "site.toml"
+    path.write_text(path.read_text().replace("data.csv", "dta.csv"))
+
+
+def changed_log(site):
+    for i in range(4):
+        append(site, {"kind": "hessian", "rows": i})
+    path = site / "outgoing.jsonl"
+    path.write_bytes(path.read_bytes().replace(b'"rows": 1', b'"rows": 2'))
+
+
 def open_key(site):
     (site / "key").chmod(0o666)
 
@@ -114,13 +142,17 @@ def open_rows(site):
 
 
 STOP = {
-    no_data: ("data.csv cannot be read: No such file", "Do not name another file"),
+    no_data: ("data.csv cannot be read: No such file", "or correct the path in site.toml"),
+    a_folder: (" is a folder", "write the path of a data file into site.toml"),
     no_rows: ("data.csv cannot be read: the file is empty", "put the data file back"),
     bad_policy: (SENTINEL, "correct policy.toml"),
     open_keys: ("sum.keys has the mode 0644, so other users", "chmod 600 "),
     no_keys: ("sum.keys: the keys cannot be read", "from a backup"),
     bad_key: ("key is not a private key", "from a backup"),
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
+    other_key: ("key is not the private key of key.pub", "from a backup"),
+    other_sum_keys: ("sum.keys has the keys of north, not of south", "from a backup"),
+    changed_log: ("was changed or damaged after line 2: the lines after", "from a backup"),
     bad_log: ("outgoing.jsonl was changed or damaged", "move both files away"),
 }
 WARN = {
@@ -158,6 +190,41 @@ def test_a_broken_site_says_so_before_it_is_asked(home, harm, monkeypatch):
         watched = _serving.show_troubles(site, watched._replace(time=0.0))
     assert said == [f"{kind.upper()}: {trouble.words()}"]
     assert said[0].count("What to do: ") == 1
+
+
+def test_a_wrong_path_of_the_data_names_the_old_one(home):
+    site = home.site("south")
+    no_such_file(site)
+    held = status_of(site)
+    assert "dta.csv cannot be read: No such file" in held["problems"][0]["what"]
+    assert held["next"] == f"write the old path into site.toml again: data = '{site / 'data.csv'}'"
+    Memory(site, site / "dta.csv").begin("b" * 32)
+    assert "Do not name another file" in status_of(site)["next"]
+
+
+def test_a_file_of_another_user_is_told(home, monkeypatch):
+    site = home.site("south")
+    owners = lambda path: "nobody" if path.name == "policy.toml" else "north"
+    monkeypatch.setattr(health, "_owner", owners)
+    (told,) = status_of(site)["warnings"]
+    assert "policy.toml belongs to the user nobody, who may change this file" in told["what"]
+    assert told["todo"] == f"chown north {site / 'policy.toml'}"
+
+
+def test_a_problem_whose_words_change_is_not_solved(home, monkeypatch):
+    site, said = home.site("south"), []
+    monkeypatch.setattr(_serving, "say", said.append)
+    no_such_file(site)
+    path = site / "site.toml"
+    shutil.copy(site / "data.csv", site / "dta.csv")
+    watched = _serving.show_troubles(site, _serving.Watched())
+    assert len(said) == 1
+    Memory(site, site / "data.csv").begin("c" * 32)
+    watched = _serving.show_troubles(site, watched._replace(time=0.0))
+    assert len(said) == 1, "2 jobs instead of 1"
+    path.write_text(path.read_text().replace("dta.csv", "data.csv"))
+    _serving.show_troubles(site, watched._replace(time=0.0))
+    assert said[1].startswith("this problem is solved: site.toml names the data file")
 
 
 def test_a_new_path_of_the_data_tells_what_the_rules_forget(home):

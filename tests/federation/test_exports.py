@@ -1,17 +1,19 @@
 """A new export of a site's file: rows are known again, and a person hears that it changed."""
 
 import json
+import shutil
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from feddcd.federation import wire
+from feddcd.federation.folder import load_place
 from feddcd.federation.site._identity import found_again
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import approve, waiting, words_of
 from feddcd.federation.site.memory import Export, Memory, difference
-from feddcd.federation.site.told import REFUSED
+from feddcd.federation.site.told import LOOKING, REFUSED
 from site_world import asked
 
 POLICY = 'answers = "each"\napprove = "none"\ncomplete = true\n'
@@ -127,3 +129,55 @@ def test_the_memory_of_an_export_is_whole_or_none(tmp_path):
     assert found[:2] == kept[:2]
     assert (found.cells == kept.cells).all()
     assert (found.ids == kept.ids).all()
+
+
+def settings_text(place, data):
+    (place.folder / "site.toml").write_text(f'client-id = "north"\n{data}\n')
+
+
+def settings(place, data):
+    settings_text(place, data)
+    return load_place(place.folder)
+
+
+def test_an_answer_is_made_of_the_file_that_the_settings_name_now(place):
+    """The program still runs: else rows that somebody took out by naming a file would leave."""
+    running = settings(place, 'data = "data.csv"')
+    first = says(running)
+    patients(260)[60:].to_csv(place.folder / "other.csv", index=False)
+    for wrong in ('data = "other.csv', 'data = "gone.csv"', ""):
+        settings_text(place, wrong)
+        assert LOOKING in says(running, latency=0.2), wrong
+    settings_text(place, 'data = "other.csv"')
+    other = says(running, latency=0.2)
+    assert not isinstance(other, str)
+    assert any(np.any(first[name] != other[name]) for name in first)
+    assert running.data.name == "data.csv"
+
+
+def test_a_job_does_not_go_on_over_a_file_with_another_path(place):
+    running = settings(place, 'data = "data.csv"')
+    says(running)
+    shutil.copy(place.data, place.folder / "moved.csv")
+    settings_text(place, 'data = "moved.csv"')
+    assert not isinstance(says(running), str)
+    patients()[1:].to_csv(place.folder / "other.csv", index=False)
+    settings_text(place, 'data = "other.csv"')
+    assert says(running) == f"north: {REFUSED}"
+    assert last_line(place)["rule"] == "frozen"
+
+
+def test_an_approval_is_for_the_file_that_the_person_read(place):
+    (place.folder / "policy.toml").write_text('answers = "each"\ncomplete = true\n')
+    running = settings(place, 'data = "data.csv"')
+    patients(260).to_csv(place.folder / "other.csv", index=False)
+    for name in ("data.csv", "other.csv"):
+        settings_text(place, f'data = "{name}"')
+        assert "waits for approval" in says(running)
+        [id] = waiting(place.folder)
+        assert f"  data file: {place.folder / name}" in words_of(place.folder, id)
+    approve(place.folder, id)
+    settings_text(place, 'data = "data.csv"')
+    assert "waits for approval" in says(running)
+    approve(place.folder, id)
+    assert not isinstance(says(running), str)

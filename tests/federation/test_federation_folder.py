@@ -144,7 +144,8 @@ def test_a_site_file_is_read(tmp_path):
     (tmp_path / "site.toml").write_text(f"{SITE}data = 'x.csv'\nlabel = 'y'\n")
     place = load_place(tmp_path)
     home = tmp_path.resolve()
-    assert place == SitePlace("a", home, home / "x.csv", "y", address="host:9093")
+    own = SitePlace("a", home, home / "x.csv", "y", address="host:9093", read=load_place)
+    assert place == own
     assert load_address(tmp_path) == "host:9093"
     more = "data = 'x.csv'\nsep = ';'\ndecimal = ','\nencoding = 'latin-1'\nna = ['n/a', '-']\n"
     (tmp_path / "site.toml").write_text(SITE + more)
@@ -301,6 +302,17 @@ def test_another_host_needs_another_certificate(tmp_path):
     assert certify(home, None), "without it the sites need the new one"
     assert ca.read_bytes() == (home.server / "ca.crt").read_bytes() != before
     assert not list(home.path.rglob("ca.key"))
+
+
+@pytest.mark.parametrize("name", ["server.key", "server.crt", "ca.crt"])
+def test_a_file_that_the_server_lacks_is_named(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(programs, "answers", lambda host, port: False)
+    home = create(tmp_path / "f", ["a", "b"], Config("north"))
+    (home.server / name).unlink()
+    with pytest.raises(SpecError, match=rf"{name} is missing\. Put it back from a backup, or make"):
+        programs.up(home, print, sites=False)
+    certify(home, None)
+    assert (home.server / name).exists()
 
 
 def test_another_port_reaches_the_sites_of_this_machine(tmp_path, monkeypatch):

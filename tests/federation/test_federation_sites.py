@@ -152,7 +152,8 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
     "fewer rows": (
         shorten,
         "site-4: its data changed since it joined: the site has 20 rows now, and had 28 rows "
-        "when it joined. Put the old data back, or retire the site and let it join again",
+        "when it joined. Put the old data back, or retire the site and let it enrol again with a "
+        "new invitation",
         None,
     ),
     "another column": (
@@ -215,8 +216,9 @@ def test_a_locked_state_file(home):
 OLD = (
     "site-4: this site's state is older than the ledger. The site was restored from a "
     "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no copy, "
-    "retire the site and let it join again. Last upload of this site in the ledger: round 4 "
-    "(start 2 of the coordinator); at the site: round 2 (start 1 of the coordinator)"
+    "retire the site and let it enrol again with a new invitation. Last upload of this site in "
+    "the ledger: round 4 (start 2 of the coordinator); at the site: round 2 (start 1 of the "
+    "coordinator)"
 )
 
 

@@ -476,19 +476,21 @@ def test_the_person_reads_how_many_rows_are_complete():
         assert "  rows: 130\n" in f"{told(**levels)}\n"
 
 
-def test_all_commands_name_the_same_line_of_a_changed_log(tmp_path):
-    """`status` looks at the last line alone, and finds it elsewhere."""
+def test_a_changed_line_anywhere_stops_all_answers_and_approvals(tmp_path):
+    """Also where the file keeps its length, and after any other line was added."""
     each = logged(tmp_path, 9).splitlines(keepends=True)
-    longer = each[3].replace(b'"rows": 3', b'"rows": 3000')
+    longer, other = (each[3].replace(b'"rows": 3', b'"rows": ' + by) for by in (b"3000", b"8"))
     for wrong, line in (
+        ([*each[:3], other, *each[4:]], "after line 4: the lines after this line do not"),
         ([*each[:3], longer, *each[4:]], "after line 4: the lines after this line do not"),
         (each[:3] + each[4:], "after line 3: the lines after this line do not"),
         (each[:7], "after line 7: line 9 was changed or removed"),
     ):
         (tmp_path / LOG).write_bytes(b"".join(wrong))
         told = refusal(lambda: verify_log(tmp_path))
-        assert told == refusal(lambda: log.check_log(tmp_path))
         assert line in str(told)
+        assert told == refusal(lambda: logged(tmp_path, 1))
+        assert (tmp_path / LOG).read_bytes() == b"".join(wrong)
 
 
 def test_any_changed_byte_of_the_log_is_found(tmp_path):
@@ -635,11 +637,10 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("holding", log, "record", 'plain | {"question"', 'plain or {"question"'),
     ("holding", log, "_fingerprint", '"hmac-sha256": content', '"hmac-sha256": ""'),
     ("chain", log, "hash_of", "hashlib.sha256(line).hexdigest()", '"0"'),
-    ("chain", log, "_follows", "return (", "return True or ("),
-    ("chain", log, "_follows", "return False", "return True"),
-    ("chain", log, "_follow", "if b\"\\n\" in rest[:-1]:", "if False:"),
-    ("chain", log, "verify_log", "if saved not in heads:", "if False:"),
-    ("chain", log, "_heads", "if saved.lines and", "if False and"),
+    ("chain", log, "_follows", "return line", "return True or line"),
+    ("chain", log, "_follows", "and line.endswith(last.encode())", ""),
+    ("chain", log, "_heads", "if b\"\\n\" in (line + file.read())[:-1]:", "if False:"),
+    ("chain", log, "_heads", "if not known:", "if False:"),
     ("chain", log, "_read_head", "if data is None and", "if False and"),
     ("chain", log, "append", "file.truncate(head.end)", "pass"),
     ("chain", log, "append", "with lock(disk, path):", "if True:"),

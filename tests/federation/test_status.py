@@ -497,6 +497,12 @@ def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):
     assert hangs(long | {"seen": time.time() - STALE_S - 601}, 600.0)
     assert "connected" in "\n".join(lines_of(status_of(north)))
     plain = json.loads((north / FILE).read_text())
+    (north / FILE).write_text(json.dumps(plain | {"seen": time.time() - 80}))
+    with Disk().lock(north / programs.SITE_LOCK):
+        said = status_of(north)
+    assert (said["state"], said["since"]) == ("not responding", None), "it was suspended"
+    assert "has not responded for 80 s. It hangs, or somebody suspended it" in said["why"]
+    assert f"kill -CONT {os.getpid()} {os.getpid()}. Otherwise" in said["next"], "both programs"
     (north / FILE).write_text(json.dumps(plain | {"pid": 2**22 + os.getpid()}))
     assert status_of(north)["state"] == "down", "its process has gone"
     with Disk().lock(
@@ -1145,7 +1151,7 @@ def test_a_study_that_is_asked_again_has_not_ended(folder):
     held = status_of(north)
     assert held["ended"] == []
     (asked,) = held["asked"]
-    assert asked.startswith("the list of sites, first asked for study first (")
+    assert asked.startswith("the list of sites for study first and later studies (")
     approve(north, waiting(north)[0])
     with pytest.raises(Stalled):  # it is approved for every study
         settle_roster(want(home, "second", JOB), asker(folder, {}), {}, Patience(0.0, 0.0))

@@ -7,10 +7,12 @@ import types
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import feddcd._files as files
 from feddcd._errors import Refused, SpecError
+from feddcd._text import reason_in
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
 from feddcd.cli import _enrolment, _federation, _serving, _site, _tables
@@ -29,17 +31,19 @@ from feddcd.federation.site import told as words
 from feddcd.federation.site._disclosure import Outgoing, Release, describe, record
 from feddcd.federation.site._roles import _check_constants
 from feddcd.federation.site._words import describe_job, notes
+from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import Asker, Waits, approve, deny, require, waiting
-from feddcd.federation.site.log import LOG
+from feddcd.federation.site.log import LOG, read_log
 from feddcd.federation.site.log_words import told
 from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
 from feddcd.federation.site.template import loose_text
 from feddcd.federation.status import log_of, next_step, study_status
 from feddcd.federation.verify import _same_text
-from feddcd.federation.wire import Envelope
+from feddcd.federation.wire import Envelope, pack_message, unpack_message
 from feddcd.formula._parse import parse
 from feddcd.runs.spec import Spec
+from site_world import asked
 
 
 def test_a_broken_message_is_refused_without_a_value(tmp_path, monkeypatch):
@@ -225,6 +229,59 @@ def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
     with pytest.raises(Refused):
         mine._guard(refuses, out._replace(kind="hessian"), b"")  # pyright: ignore
     assert log_of(tmp_path)[2][-1].endswith("[job bbbb2222 of study two]")
+
+
+def test_the_log_says_of_which_columns_only_a_value_was_needed(tmp_path):
+    """No sum is made of them."""
+    (tmp_path / "policy.toml").write_text(loose_text())
+    draw = np.random.default_rng(3)
+    table = pd.DataFrame(draw.normal(size=(60, 4)), columns=["age", "smoker", "crp", "y"])
+    table.to_csv(tmp_path / "data.csv", index=False)
+    place = SitePlace("north", tmp_path, tmp_path / "data.csv")
+    for more, said in ((["smoker", "crp"], "; needed complete: smoker and crp; "), ([], "; rows")):
+        answer(asked(place, "y ~ age", complete=["age", *more], answers="each"), place)
+        entry = read_log(tmp_path)[-1]
+        assert f"columns: age and y{said}" in told(entry)
+        assert set(more) <= set(entry["columns"])
+
+
+def test_names_are_not_asked_for_a_job_that_the_policy_does_not_allow(tmp_path):
+    """Else people approve names and levels before the policy refuses the job."""
+    pd.DataFrame({"sex": list("fm") * 30, "y": range(60)}).to_csv(tmp_path / "data.csv")
+    place = SitePlace("north", tmp_path, tmp_path / "data.csv")
+    for more, said in (({"answers": "each"}, "answers of this site alone"), ({}, "waits for")):
+        plan = RegressionPlan("y ~ sex", "gaussian", **more).to_dict()
+        data = answer(pack_message(Envelope("columns", {"plan": plan}, {})), place)
+        assert said in unpack_message(data).meta["reason"]
+        assert bool(waiting(tmp_path)) == (not more)
+
+
+def test_who_approves_reads_that_the_policy_is_broken(tmp_path, monkeypatch):
+    (tmp_path / "site.toml").write_text("")
+    (tmp_path / "policy.toml").write_text("min_rows = fifty\ncomplete = true\n")
+    with pytest.raises(Waits):
+        require(tmp_path, "a" * 32, "this job", {"shown": ["a job"]})
+    said = []
+    monkeypatch.setattr(_site, "say", said.append)
+    _site.approve_command(tmp_path, ["a" * 32])
+    wrong = (
+        "in line 1, min_rows = fifty is neither a number, nor true or false, nor a text in quotes"
+    )
+    end = f"policy.toml: not a TOML file: {wrong}. Until somebody corrects this, this site sends"
+    assert end in said[-1]
+    assert said[-1].startswith("PROBLEM: ")
+
+
+@pytest.mark.parametrize(
+    ("told", "plain"),
+    [
+        ("[Errno 111] Connection refused", "Connection refused"),
+        ("[SSL: WRONG] wrong version (_ssl.c:989)", "wrong version"),
+        ("", "OSError"),
+    ],
+)
+def test_an_error_of_the_network_has_no_words_of_developers(told, plain):
+    assert reason_in(OSError(told)) == plain
 
 
 def refuses():

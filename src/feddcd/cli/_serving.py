@@ -120,11 +120,12 @@ def show_troubles(folder: Path, before: Watched) -> Watched:
     if time.monotonic() - before.time < LOOK_S:
         return before
     now = tuple(troubles(folder))
+    kinds, there = ({trouble.kind for trouble in these} for these in (before.known, now))
     for trouble in now:
-        if trouble not in before.known:
+        if trouble.kind not in kinds or (trouble.stops and trouble not in before.known):
             say(f"{'PROBLEM' if trouble.stops else 'WARNING'}: {trouble.words()}")
     for trouble in before.known:
-        if trouble not in now:
+        if trouble.kind not in there:
             say(f"this problem is solved: {trouble.what}")
     return Watched(now, time.monotonic())
 
@@ -243,7 +244,8 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
         what = asked_words(folder, id)
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
         told = f"{what} waits for your decision"
-        first = ", and compare the six words by phone" if what == LIST else ""
+        is_list = about_waiting(folder, id)[1] == LIST
+        first = ", and compare the six words by phone" if is_list else ""
         now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
     now += [[looks]] if (looks := looks_words(folder)) else []
     for lines in now:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Callable
 from pathlib import Path
 
-from .._errors import SpecError
+from .._errors import PolicyError, SpecError
 from .._files import shown
 from .._text import plural, printable, sentence_list
 from ..federation.about import in_study
@@ -29,7 +29,7 @@ from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, time
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
-from ..federation.site.rules import budget_lines, needed_after_withdrawal
+from ..federation.site.rules import budget_lines, needed_after_withdrawal, unchanged_since
 from ..federation.status import log_of
 from ._ending import judged
 from ._habits import found
@@ -50,7 +50,7 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
             f"{plural(left, 'answer')} left this site, which refused {plural(refused, 'question')}"
         )
         whole = f"the log has {plural(head.lines, 'line')} and is complete"
-        return say(f"{said}; {whole}; the hash of its last line is {head.hash}")
+        return say(f"{said}; {whole}; the digest of its last line is {head.hash}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -62,6 +62,11 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
 def approve_command(folder: Path, ids: list[str]) -> None:
     shown = [line for id in ids for line in _words(folder, id)]
     _decide(folder, ids, approve, "is approved; it continues when the coordinator asks again")
+    try:
+        load_policy(folder / FILE)
+    except PolicyError as error:
+        until = "Until somebody corrects this, this site sends nothing"
+        say(f"PROBLEM: {str(error).rstrip('.')}. {until}")
     if any(IN_VAIN in line for line in shown):
         say(
             "but the rules of this site refuse a job that you approved. The text of this job gives "
@@ -133,6 +138,11 @@ def withdraw_command(folder: Path, why: str) -> None:
         )
     place, policy = load_place(folder), load_policy(folder / FILE)
     memory = Memory(place.folder, place.data)
+    if last := unchanged_since(place, memory):
+        raise SpecError(
+            f"the data file {shown(place.data)} has not changed since job {last[:SHORT]}. First "
+            "remove the rows from this file, and then give this command again"
+        )
     count, (least, demand) = memory.retire(), needed_after_withdrawal(policy, memory)
     why_so = f" ({demand})" if policy.min_support > 1 else ""
     append(folder, {"withdrawal": why, "closed": count})
@@ -142,7 +152,6 @@ def withdraw_command(folder: Path, why: str) -> None:
         "new jobs with a closed set, so new jobs can use the remaining rows. The log of this site "
         "has a line about the withdrawal."
     )
-    say("Now remove the rows from the data file, if they are still there.")
     say(
         "WARNING: rule 7 (sets of rows) does not compare new jobs with earlier jobs any more. If "
         "the sites repeat an earlier job, everyone who has the sums of both jobs can subtract "

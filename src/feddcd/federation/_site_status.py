@@ -1,20 +1,21 @@
 """How a site stands, as plain values: from its files alone."""
 
 import shlex
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from .._errors import FeddcdError
-from .._files import shown
-from .._text import printable
+from .._files import holder_of, shown
+from .._text import printable, spoken
 from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
 from .enrolment.site import ENROLLED, enrolment_words
-from .folder import load_address, load_place
+from .folder import load_address, load_limits, load_place
 from .health import troubles
-from .machine.link_state import let_in_at, link_of
-from .machine.programs import site_runs
+from .machine.link_state import SILENT_S, hangs, let_in_at, link_of
+from .machine.programs import SITE_LOCK, site_runs
 from .roster import ROSTER, load_roster
 from .site.approval import LIST, SHORT, about_waiting, asked_words, denied, waiting
 from .site.ended import ended_words
@@ -32,6 +33,7 @@ KNOWN_BEFORE = (
     "minute, and this site tries again by itself. If it lasts longer, ask the person at the "
     "coordinator whether this site is still a member"
 )
+SILENT = "not responding"  # of the program of a site that runs
 LAST = 5  # lines of the log, or of events, that are shown
 
 
@@ -47,11 +49,13 @@ def site_status(folder: Path) -> dict[str, Any]:
     state = "not in the federation" if left_for_good else state
     new = state == "connecting" and is_unconfirmed(folder, str(link["why"]))
     why = UNCONFIRMED if new else "" if left_for_good else printable(why_of(str(link["why"])))
+    if silent := not left_for_good and hangs(link, load_limits(folder)[0], SILENT_S):
+        state, why = SILENT, _silence(link)
     ids = [] if left_for_good else waiting(folder)
     held = {
         "site": place.client, "coordinator": load_address(folder), "state": state,
         "why": why,
-        "since": when(link["since"]) if link["since"] else None,
+        "since": when(link["since"]) if link["since"] and not silent else None,
         "left": left, "refused": refused, "last": last, "waits": ids,
         "denied": [] if left_for_good else _denied(folder),
         "asked": [f"{asked_words(folder, id)} ({id[:SHORT]})" for id in ids],
@@ -64,7 +68,26 @@ def site_status(folder: Path) -> dict[str, Any]:
         "paused": (folder / "paused").exists(), "summed_with": names, "roster": words,
         "results": sorted(path.name for path in (folder / "results").glob("*")),
     }  # fmt: skip
-    return held | {"next": _next_at_site(folder, held)}
+    wake = _after_silence(folder, link["pid"]) if silent else ""
+    return held | {"next": wake or _next_at_site(folder, held)}
+
+
+def _silence(link: Mapping[str, Any]) -> str:
+    seconds = spoken(round(time.time() - link["seen"]))
+    told = f"the program of this site has not responded for {seconds}"
+    return f"{told}. It hangs, or somebody suspended it"
+
+
+def _after_silence(folder: Path, pid: int) -> str:
+    """Who suspends a program with its children has to wake them all."""
+    holder = (holder_of(folder / SITE_LOCK) or "").removeprefix("process ")
+    numbers = " ".join(filter(str.isdigit, (holder, str(pid))))
+    return (
+        "if the program of this site was suspended with Ctrl-Z, give the command fg in its "
+        f"terminal, or give this command: kill -CONT {numbers}. Otherwise stop it with Ctrl-C, or "
+        f"with this command: kill {numbers}. Then start it again: feddcd federation site "
+        f"{_at(folder)}"
+    )
 
 
 def looks_words(folder: Path) -> str:

@@ -179,7 +179,8 @@ def load_place(folder: Path) -> SitePlace:
         )
     id, home = values.get("client-id", folder.name), folder.resolve()
     data, address = home / values["data"], values.get("superlink", "")
-    return SitePlace(id, home, data, values.get("label"), _reading(values), address)
+    label, how = values.get("label"), _reading(values)
+    return SitePlace(id, home, data, label, how, address, load_place)
 
 
 def _reading(values: Mapping[str, Any]) -> Reading:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .._errors import FeddcdError
+from .._errors import FeddcdError, SpecError
 from .._files import shown
 from .._text import plural, printable, sentence_list
 from ..data.codebook import FILE as CODEBOOK
@@ -18,9 +18,9 @@ from ..data.codebook import load_codebook
 from ._columns_named import unknown_columns
 from .enrolment.site import ENROLLED
 from .folder import load_limits, load_place
-from .machine.keys import load_private
+from .machine.keys import load_private, public_of, same_key
 from .roster import KEYS, ROSTER, load_keys, load_roster
-from .site.log import LOG, TODO, check_log
+from .site.log import LOG, TODO, verify_log
 from .site.memory import Memory
 from .site.policy import FILE as POLICY
 from .site.policy import load_policy
@@ -46,11 +46,13 @@ SAME_PATH = (
 
 
 class Trouble(NamedTuple):
-    """`stops`: this site does not answer before a person has mended it."""
+    """`stops`: this site does not answer before a person has mended it. `kind` stays the same
+    where numbers in `what` change."""
 
     what: str
     todo: str
     stops: bool = True
+    kind: str = ""
 
     def words(self) -> str:
         end = "" if self.what.endswith("?") else "."
@@ -59,13 +61,14 @@ class Trouble(NamedTuple):
 
 def troubles(folder: Path) -> list[Trouble]:
     """Those that stop answers first."""
-    found = [*_modes(folder), *misnamed(folder), *moved(folder)]
+    found = [*_modes(folder), *_owners(folder), *misnamed(folder), *moved(folder)]
     for check, todo in CHECKS:
         try:
             check(folder)
         except (FeddcdError, OSError) as error:
             what, said, own = _told(error).rpartition(TODO)
-            found.append(Trouble(what.removesuffix(".") if said else own, own if said else todo))
+            what, todo = (what.removesuffix("."), own) if said else (own, todo)
+            found.append(Trouble(what, todo, kind=check.__name__))
     return sorted(found, key=lambda trouble: not trouble.stops)
 
 
@@ -82,13 +85,33 @@ def _settings(folder: Path) -> None:
 
 def _data(folder: Path) -> None:
     """That it can be opened: a look at the values would take too long here."""
-    with suppress(FeddcdError):  # which the check of the settings tells
+    try:
         path = load_place(folder).data
+    except FeddcdError:  # which the check of the settings tells
+        return
+    if path.is_dir():
+        told = f"{shown(path)} is a folder"
+        raise SpecError(f"{told}.{TODO}write the path of a data file into {SETTINGS}")
+    try:
         if not stat.S_ISREG(path.stat().st_mode):
             raise OSError(errno.EINVAL, "this is not a file", str(path))
         with open(path, "rb") as file:
             if not file.read(1):
                 raise OSError(errno.EINVAL, "the file is empty", str(path))
+    except FileNotFoundError as error:
+        if not (other := _other_path(folder, path)):
+            raise
+        raise SpecError(f"{_told(error)}.{TODO}{other}") from None
+
+
+def _other_path(folder: Path, data: Path) -> str:
+    """What to do where it may be that the path in the settings is wrong."""
+    memory = Memory(folder, data)
+    if memory.jobs():
+        return ""
+    if before := list(memory.forgotten()):
+        return f"write the old path into {SETTINGS} again: data = {before[-1]!r}"
+    return f"put the data file there, or correct the path in {SETTINGS}"
 
 
 def _policy(folder: Path) -> None:
@@ -101,8 +124,12 @@ def _codebook(folder: Path) -> None:
 
 
 def _node(folder: Path) -> None:
-    load_private(folder / KEY)
+    own = public_of(load_private(folder / KEY))
     (folder / AUTHORITY).read_bytes()
+    with suppress(FileNotFoundError):
+        if not same_key(own, (folder / f"{KEY}.pub").read_bytes()):
+            told = f"{shown(folder / KEY)} is not the private key of {KEY}.pub"
+            raise SpecError(f"{told}, with which this site enrolled")
 
 
 def _sums(folder: Path) -> None:
@@ -112,22 +139,29 @@ def _sums(folder: Path) -> None:
     if any((folder / name).exists() for name in (KEYS, ROSTER, ENROLLED)):
         load_keys(folder)
     if (folder / ROSTER).exists():
-        load_roster(folder)
+        roster, told = load_roster(folder), ""
+        with suppress(FeddcdError):  # a site that enrolled again may have a list with older keys
+            if (name := roster.own(load_keys(folder)).name) != (own := load_place(folder).client):
+                told = f"{shown(folder / KEYS)} has the keys of {name}, not of {own}"
+        if told:
+            raise SpecError(told)
 
 
-CHECKS: tuple[tuple[Callable[[Path], None], str], ...] = (  # each with what to do then
+CHECKS: tuple[tuple[Callable[[Path], object], str], ...] = (  # each with what to do then
     (_settings, f"correct {SETTINGS} of this site"),
     (_data, PUT_BACK),
     (_policy, f"correct {POLICY}. Until then, this site sends nothing"),
     (_codebook, f"correct {CODEBOOK} of this site"),
     (_node, AGAIN),
     (_sums, AGAIN),
-    (check_log, f"make sure that feddcd can read {LOG}, or put it back from a backup"),
+    (verify_log, f"make sure that feddcd can read {LOG}, or put it back from a backup"),
 )
 
 
 def open_data(path: Path) -> list[Trouble]:
     """What every user of this machine may do with the data file. A group may be meant to."""
+    if not path.is_file():  # the modes of a folder are not those of data
+        return []
     can = [word for word, bit in (("read", 0o004), ("change", 0o002)) if _is_open(path, bit)]
     return [_opened(path, f"{' or '.join(can)} the data of this site", "600")] if can else []
 
@@ -147,12 +181,33 @@ def _modes(folder: Path) -> Iterator[Trouble]:
             yield _opened(folder / name, "change this file", "600")
 
 
+def _owners(folder: Path) -> Iterator[Trouble]:
+    """A file of another user, who may change it whatever its mode is."""
+    own = _owner(folder)
+    for name in (*SECRET, *OWN):
+        if (other := _owner(folder / name)) not in (own, "root", ""):
+            at = shown(folder / name)
+            told = f"{at} belongs to the user {other}, who may change this file"
+            todo = f"chown {shlex.quote(own)} {shlex.quote(at)}"
+            yield Trouble(printable(told), todo, stops=False, kind=f"owner of {name}")
+
+
+def _owner(path: Path) -> str:
+    """By name where it has one; nothing where there is no file, or no owners."""
+    try:
+        return path.owner()
+    except KeyError:
+        return str(path.stat().st_uid)
+    except (OSError, NotImplementedError):
+        return ""
+
+
 def misnamed(folder: Path) -> Iterator[Trouble]:
     """A warning: the file may get this column later."""
     with suppress(FeddcdError, OSError):  # which the other checks tell
         for told in unknown_columns(folder):
             todo = f"write the name in {POLICY} exactly as it is in the data file"
-            yield Trouble(told, todo, stops=False)
+            yield Trouble(told, todo, stops=False, kind=told)
 
 
 def moved(folder: Path) -> Iterator[Trouble]:
@@ -166,14 +221,15 @@ def moved(folder: Path) -> Iterator[Trouble]:
                 f"{jobs}. With the new path, all budgets begin again, and this site does not "
                 "compare new jobs with these earlier jobs"
             )
-            yield Trouble(printable(told), SAME_PATH, stops=False)
+            yield Trouble(printable(told), SAME_PATH, stops=False, kind="moved")
 
 
 def _opened(path: Path, can: str, mode: str) -> Trouble:
     """A warning: on its way to the file, a user may be stopped by the folder above it."""
     at = shown(path)
     told = f"{at} has the mode {_mode(path):04o}, so other users of this machine may {can}"
-    return Trouble(printable(told), f"chmod {mode} {shlex.quote(at)}", stops=False)
+    todo = f"chmod {mode} {shlex.quote(at)}"
+    return Trouble(printable(told), todo, stops=False, kind=f"mode of {at}")
 
 
 def _is_open(path: Path, bits: int) -> bool:

@@ -46,7 +46,7 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from .. import _errors
 from .._pace import LinePace
-from .._text import printable
+from .._text import printable, reason_in
 from ._messages import BUNDLE, wrap
 from ._responses import (
     LARGEST,
@@ -261,8 +261,8 @@ class SiteNode:
             except ValueError as error:  # bytes that are no message of Flower's
                 raise Malformed(str(error)) from error
             except httpx.TransportError as error:
-                why = str(error)
-                if "CERTIFICATE_VERIFY_FAILED" in why:
+                why = reason_in(error)
+                if "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise _errors.FlowerError(
                         f"{self._address} is not the coordinator that this site knows: {why}"
                     ) from None

@@ -20,7 +20,7 @@ import tomli_w
 
 from ..._errors import FolderError, Refused, SpecError
 from ..._files import Disk, owner_only, save, shown
-from ..._text import printable
+from ..._text import printable, reason_in
 from ...data.codebook import FILE as CODEBOOK
 from ...sums.keys import SiteKeys
 from ...sums.roster import RosterMember
@@ -194,7 +194,7 @@ def over_tls(invitation: Callee, data: bytes) -> tuple[int, bytes]:
         ) from None
     except (OSError, http.client.HTTPException) as error:
         raise SpecError(
-            f"{invitation.address} does not answer: {error or type(error).__name__}. "
+            f"{invitation.address} does not answer: {reason_in(error)}. "
             "The coordinator must run (feddcd federation serve DIR), and this machine "
             "must be able to reach its port"
         ) from None

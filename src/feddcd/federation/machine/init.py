@@ -106,7 +106,8 @@ def _new_certificate(
 
 
 def _authority(folder: FederationFolder) -> bytes:
-    return (folder.server / "ca.crt").read_bytes()
+    path = folder.server / "ca.crt"
+    return path.read_bytes() if path.exists() else b""
 
 
 def add_site(folder: FederationFolder, name: str) -> Path:

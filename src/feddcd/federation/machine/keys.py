@@ -86,7 +86,7 @@ def write_pair(folder: Path) -> bytes:
     """A site's `key` and `key.pub`; returns the public one: the other never leaves its folder."""
     key = _new_key()
     _private(folder / "key", key.private_bytes(_PEM, serialization.PrivateFormat.OpenSSH, _PLAIN))
-    public = key.public_key().public_bytes(_SSH, serialization.PublicFormat.OpenSSH)
+    public = public_of(key)
     (folder / "key.pub").write_bytes(public)
     return public
 
@@ -100,6 +100,11 @@ def load_private(path: Path) -> ec.EllipticCurvePrivateKey:
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise SpecError(f"{path} is not a key of the kind that feddcd makes for a site (ECDSA)")
     return key
+
+
+def public_of(key: ec.EllipticCurvePrivateKey) -> bytes:
+    """As `key.pub` has it."""
+    return key.public_key().public_bytes(_SSH, serialization.PublicFormat.OpenSSH)
 
 
 def public_pem(key: bytes) -> bytes:

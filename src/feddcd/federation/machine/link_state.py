@@ -11,7 +11,8 @@ from .processes import processes
 
 FILE = "link.json"
 SEEN_S = 10.0  # between two signs of life
-STALE_S = 150.0  # without one: it hangs
+SILENT_S = 30.0  # without one: it does not respond, and a person hears so
+STALE_S = 150.0  # without one: it hangs, and is started again
 STATES = ("connecting", "connected", "answering", "refused")
 LINKED = ("connected", "answering")  # one connection, whatever is done with it
 
@@ -56,7 +57,7 @@ def let_in_at(folder: Path) -> float | None:
         return None
 
 
-def hangs(held: dict[str, Any], longest: float) -> bool:
+def hangs(held: dict[str, Any], longest: float, limit: float = STALE_S) -> bool:
     """Whether a node that runs gave no sign of life for too long; an answer may take `longest`."""
-    limit = STALE_S + (longest if held.get("state") == "answering" else 0.0)
+    limit += longest if held.get("state") == "answering" else 0.0
     return held.get("state") in STATES and time.time() - held["seen"] > limit

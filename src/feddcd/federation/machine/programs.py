@@ -159,6 +159,7 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
                 "into the file site.toml of each site (superlink = 'HOST:PORT'). The command `up` "
                 f"writes it into the files of sites in {shown(folder.path / 'sites')} by itself"
             )
+        _check_there(folder)
         if not serves(folder.server, config.host):
             raise SpecError(
                 f"the certificate is not for {config.host}, the host in "
@@ -175,6 +176,16 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
             yield group
         finally:
             group.end()
+
+
+def _check_there(folder: FederationFolder) -> None:
+    """The files without which the SuperLink does not start."""
+    for name in ("server.key", "server.crt", "ca.crt"):
+        if not (path := folder.server / name).exists():
+            raise SpecError(
+                f"{shown(path)} is missing. Put it back from a backup, or make a new certificate: "
+                f"feddcd federation certify {shlex.quote(shown(folder.path))}"
+            )
 
 
 def wait_for_link(folder: FederationFolder, group: Group) -> None:

@@ -16,6 +16,7 @@ class Asker(NamedTuple):
     bound: bool = False  # who agrees does so for this study and purpose alone
     job: str = ""
     question: str = ""
+    data: str = ""  # the file of this site that the answer would be made of
 
     def named(self) -> dict[str, str]:
         return whose(dict(zip(WHOSE, (self.study, self.job, self.question), strict=True)))
@@ -26,7 +27,8 @@ class Asker(NamedTuple):
         study = f"  study: {self.study}" if self.study else ""
         told = f"  purpose, as the coordinator writes it (nobody checked it): {self.purpose!r}"
         purpose = told if self.purpose else "  purpose: the coordinator did not write a purpose"
-        return list(filter(None, (study, who, "" if self.purpose is None else purpose)))
+        data = f"  data file: {self.data}" if self.data else ""
+        return list(filter(None, (study, who, "" if self.purpose is None else purpose, data)))
 
 
 NOBODY = Asker()  # where a message does not say

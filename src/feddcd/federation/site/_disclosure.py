@@ -113,6 +113,7 @@ def record(outgoing: Outgoing, question: bytes, key: bytes) -> dict[str, Any]:
     digest with the site's `key`, as who reads the log could try counts against a plain digest."""
     plain: dict[str, Any] = {"kind": outgoing.kind, "method": outgoing.method}
     plain |= {"columns": list(outgoing.columns)}
+    plain |= {"complete": list(outgoing.complete)} if outgoing.complete else {}
     plain |= {name: int(getattr(outgoing, name)) for name in ("rows", "parameters", "sites")}
     if outgoing.kind == "columns":  # names leave, the counts of their rows stay
         plain["classes"] = list(map(str, outgoing.classes))

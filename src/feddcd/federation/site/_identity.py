@@ -42,6 +42,16 @@ def known_rows(source: SiteTable, memory: Memory) -> KnownRows:
     return KnownRows(before.ids, before.file, before.story)
 
 
+def unchanged_since(place: Any, memory: Memory) -> str:
+    """The last job, if its rows are still compared and the file is as it was then."""
+    jobs = memory.jobs()
+    last = max(jobs, key=lambda id: jobs[id]["time"], default="")
+    if not last or jobs[last]["set"] in {None, *memory.retired()}:
+        return ""  # the rules refused it, or a person closed its set
+    now = _export(place.data, place.how, memory.salt, *stamp(place.data)).file
+    return last if jobs[last].get("file") == now else ""
+
+
 def found_again(before: Export, now: Export) -> Export:
     """With the identities that its rows had before."""
     exact = _pairs(before.ids, now.ids)

@@ -19,6 +19,7 @@ from ._overlaps import as_told
 from ._own_table import table_of
 from ._sets import told_by_both
 from ._tables import facts_of, judged_rows, memory_of, rows_of
+from ._words import only_complete
 from .policy import Ruled, limit
 from .rules import check_answer, check_counts, first_counts, hides_cells
 
@@ -94,6 +95,7 @@ class JobRules:
         self._out = Outgoing(
             kind, self._analysis.method, rows.columns, rows.n, parameters,
             rows.classes, rows.levels, self._sites, {}, mode="sum",
+            complete=only_complete(rows, self._analysis),
         )  # fmt: skip
         self._release.check(self._out, self._request)
 

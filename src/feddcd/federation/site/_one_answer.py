@@ -34,6 +34,7 @@ class Outgoing(NamedTuple):
     arrays: Mapping[str, np.ndarray]
     mode: str = "each"  # or sum, where only a sum over sites can be read
     trains: bool = False  # in rounds, each at a point that the sums before it led to
+    complete: tuple[str, ...] = ()  # of the columns: those of which no sum is made
 
 
 Rule = Callable[["Policy", Outgoing], str]  # why not, or nothing

@@ -15,11 +15,23 @@ from ...data.codebook import FILE as CODEBOOK
 from ...data.codebook import Codebook, load_codebook, read_codebook
 from ...formula import read_formula, written_numbers
 from .memory import Memory
-from .policy import Policy, not_allowed
+from .policy import OWN_ANSWERS, Policy, not_allowed
 
 OWN_BOOK = "the codebook of this site"
 NONE_LISTS = "this site has no codebook that lists"
 CHOSEN = ("range", "missing", "cap", "step")  # settings that judge or change rows by their values
+
+
+def check_alone(policy: Policy, alone: bool) -> None:
+    """Where the coordinator reads the answers of this site by themselves."""
+    if alone and policy.answers != "each":
+        raise not_allowed(OWN_ANSWERS, "answers = 'sum'")
+
+
+def is_read_alone(plan: Any) -> bool:
+    """As the plan says; without a word, the coordinator may still read sums alone."""
+    said = getattr(plan, "answers", None)
+    return said == "each" or bool(not said and getattr(plan, "needs_each", ""))
 
 
 def check_named(policy: Policy, plan: Any, analysis: Analysis, names: Sequence[str]) -> None:

@@ -6,14 +6,7 @@ from functools import lru_cache, partial
 from typing import Any, TypeVar
 
 from ..._errors import DataError, FeddcdError
-from ...analysis.protocol import (
-    Agreement,
-    ColumnsOffer,
-    Misfit,
-    Offered,
-    SiteRows,
-    arrays,
-)
+from ...analysis.protocol import Agreement, ColumnsOffer, Misfit, Offered, SiteRows, arrays
 from ...analysis.registry import ANALYSES, read_plan
 from ...data.capping import cappings
 from ...data.codebook import FILE as CODEBOOK
@@ -42,7 +35,15 @@ from ._rare import Numbers, check_rare, numbers_of, warnings
 from ._roles import own_codebook
 from ._sets import if_denied, if_names_denied
 from ._whose import question_of
-from ._words import against, describe_job, describe_offer, describe_plan, describe_refused, notes
+from ._words import (
+    against,
+    describe_job,
+    describe_offer,
+    describe_plan,
+    describe_refused,
+    notes,
+    only_complete,
+)
 from .approval import ID_LENGTH, Asker, asks_first, held, require
 from .memory import Memory
 from .policy import Check, Policy, Ruled, limit
@@ -143,6 +144,7 @@ def sums(
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
         rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
+        complete=only_complete(rows, analysis),
     )  # fmt: skip
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)

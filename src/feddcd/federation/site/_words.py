@@ -1,5 +1,6 @@
 """A job in plain words, for the person who decides."""
 
+import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
@@ -9,7 +10,7 @@ import numpy as np
 
 from ..._text import listed, plural, printable, sentence_list
 from ...analysis.blocks import may_leave
-from ...analysis.protocol import Offered, SiteRows
+from ...analysis.protocol import Analysis, Misfit, Offered, SiteRows
 from ...data.codebook import Codebook
 from ...data.conform import caps_of
 from ._columns import OF_LEVELS, smallest_cell
@@ -117,6 +118,17 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
         return told if plan.quantiles == "none" else f"{told}, and counts in ranges for quantiles"
     made = [plural(len(model), "column") + " of the model", *(f"the {name}" for name in beside)]
     return f"sums over the rows of this site, made from {sentence_list(made)}"
+
+
+def only_complete(rows: SiteRows, analysis: Analysis) -> tuple[str, ...]:
+    """Columns of a job in which a row needs a value, and of which no number leaves."""
+    if not getattr(rows.plan, "complete", ()):
+        return ()
+    try:
+        used = analysis.columns(dataclasses.replace(rows.plan, complete=[]), rows.columns)
+    except Misfit:
+        return ()
+    return tuple(name for name in rows.columns if name not in used)
 
 
 def describe_refused(plan: Any, entering: Sequence[str], sites: Sequence[str]) -> list[str]:

@@ -34,7 +34,7 @@ from ._disclosure import Release
 from ._whose import of_message
 from .approval import Asker, Waits, check_running
 from .ended import goes_on, keep_ended
-from .missing import check_policy, check_there
+from .missing import check_policy, check_settings, check_there
 from .policy import Outgoing, Ruled
 from .told import SEE_LOG
 
@@ -61,6 +61,7 @@ class SitePlace(NamedTuple):
     label: str | None = None
     how: Reading = PLAIN  # the file is written
     address: str = ""  # of the coordinator
+    read: Callable[[Path], "SitePlace"] | None = None  # the settings again, for each question
 
     @property
     def state(self) -> Path:
@@ -82,11 +83,6 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
         asked = Asker(about.study, purpose, place.address)
         release = release._replace(asked=of_message(asked, envelope, place.folder))
         goes_on(place.folder, about)
-        if envelope.kind in ("job", "exchange"):
-            from ._masked import respond
-
-            _check_ready(place)
-            return respond(envelope, place, release, request)
         if envelope.kind == "roster":
             from ._signing import sign_roster
 
@@ -98,6 +94,13 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
             return wire.pack_message(keep_result(envelope, place))
         if envelope.kind == "ended":
             return wire.pack_message(keep_ended(envelope, place))
+        if envelope.kind == "hello" and Hello(**envelope.meta).model == REGRESSION:
+            return wire.pack_message(Welcome(Offer(place.client, 0, (), None), False))  # its name
+        place, release = _ready(place, release)
+        if envelope.kind in ("job", "exchange"):
+            from ._masked import respond
+
+            return respond(envelope, place, release, request)
         data, out = _answer(envelope, place, release, request)
         return data if out is None else release.release(data, out, request)
     except Waits as waits:  # polls are no refusals
@@ -168,11 +171,14 @@ def note(place: SitePlace, what: str, story: str) -> None:
             log.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {what}: {story}\n")
 
 
-def _check_ready(place: SitePlace) -> None:
-    """For questions about the data."""
+def _ready(place: SitePlace, release: Release) -> tuple[SitePlace, Release]:
+    """For questions about the data: which file that is, the settings say now."""
     check_running(place.folder)
     check_policy(place, partial(note, place))
+    now = check_settings(place, partial(note, place))
+    place = place._replace(data=now.data, label=now.label, how=now.how)
     check_there(place, partial(note, place))
+    return place, release._replace(asked=release.asked._replace(data=str(place.data)))
 
 
 def _answer(
@@ -180,16 +186,11 @@ def _answer(
 ) -> tuple[bytes, Outgoing | None]:
     check = lambda out: release.check(out, request)
     if envelope.kind == "hello":
-        hello = Hello(**envelope.meta)
-        if hello.model == REGRESSION:  # its name, no more
-            return wire.pack_message(Welcome(Offer(place.client, 0, (), None), False)), None
-        _check_ready(place)
         release.check_trains()
         with needs("train"):
             from . import _training as training
 
-        return training.greet(hello, place, check)
-    _check_ready(place)
+        return training.greet(Hello(**envelope.meta), place, check)
     if envelope.kind in ("columns", "sums"):
         from . import _tables as tables  # with pandas, which training does without
         from ._own_table import table_of

@@ -31,6 +31,7 @@ FEWEST_LETTERS = 4  # by which a person may name what waits
 SHORT = 8  # letters of an id, as people read it
 LIST = "the list of sites"  # that a person is asked to sign
 DECIDED = ("approved", "denied", "ended")
+READ = ("study", "purpose", "data")  # of what waited: an approval may be for these alone
 FIRST_S, FIRST_TIMES = 0.5, 4  # of the first reply about a job: 0.5, 1, 2 or 4 s, or more
 Made = TypeVar("Made")
 
@@ -65,6 +66,7 @@ def require(
                 shown = {"shown": [first, *asked.lines(), *rest], "study": asked.study}
                 shown |= asked.named()
                 shown |= {"purpose": asked.purpose} if asked.bound else {}
+                shown |= {"data": asked.data} if asked.data else {}
                 for before in ("ended", "approved"):  # of another study, as it was asked for then
                     (queue / f"{id}.{before}").unlink(missing_ok=True)
                 save(disk, queue / f"{id}.json", {"what": what, **entry, **shown})
@@ -122,7 +124,7 @@ def _waits_for(folder: Path, id: str, asked: Asker) -> bool:
     if id not in waiting(folder):
         return False
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
-    same = held.get("study", "") == asked.study
+    same = (held.get("study", ""), held.get("data", "")) == (asked.study, asked.data)
     return same and (not asked.bound or held.get("purpose") == asked.purpose)
 
 
@@ -133,13 +135,11 @@ def _left(took: float) -> float:
 
 
 def _is_approved(folder: Path, id: str, asked: Asker) -> bool:
-    """By a person who read this study and purpose, where an approval is for these alone."""
-    path = folder / WAITING / f"{id}.approved"
-    if not path.exists():
+    """By a person who read this study, purpose and data file, where it is for these alone."""
+    if not (path := folder / WAITING / f"{id}.approved").exists():
         return False
     held = json.loads(path.read_text("utf-8"))
-    read = held.get("study", asked.study), held.get("purpose", asked.purpose)
-    return not asked.bound or read == (asked.study, asked.purpose)
+    return not asked.bound or all(held.get(n, getattr(asked, n)) == getattr(asked, n) for n in READ)
 
 
 def _check_denied(folder: Path, id: str, what: str, asked: Asker) -> None:
@@ -254,7 +254,7 @@ def _decide(folder: Path, id: str, how: str) -> str:
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
     append(folder, {how: id} | whose(held))
     forget_again(folder / WAITING, id)
-    read = {name: held[name] for name in ("study", "purpose") if "purpose" in held}
+    read = {name: held[name] for name in READ if "purpose" in held and name in held}
     save(Disk(), folder / WAITING / f"{id}.{how}", {"time": time.time()} | read)
     forget_read(folder / WAITING, id)
     if how == "approved":

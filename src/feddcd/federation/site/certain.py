@@ -23,6 +23,7 @@ from ._offers import plain_numbers
 from ._overlaps import as_told
 from ._own_table import SiteTable, as_agreed, table_of, whole_table
 from ._rare import check_rare, numbers_of
+from ._roles import is_read_alone
 from ._tables import facts_of, identified, rows_of
 from .memory import Memory
 from .policy import FILE, Outgoing, Policy, Ruled, limit, load_policy
@@ -94,8 +95,7 @@ def _kept(found: dict[str, str], site: str) -> Iterator[None]:
 
 def _mode(plan: Any, sites: int) -> str:
     """As the coordinator asks: a sum needs a list of sites."""
-    alone = getattr(plan, "answers", None) == "each" or getattr(plan, "needs_each", "")
-    return "each" if alone or sites < FEWEST else "sum"
+    return "each" if is_read_alone(plan) or sites < FEWEST else "sum"
 
 
 def _offer(source: SiteTable, plan: Any, policy: Policy) -> ColumnsOffer:

@@ -14,6 +14,7 @@ import json
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -53,23 +54,13 @@ def append(folder: Path, what: Mapping[str, Any], disk: Disk | None = None) -> N
 
 def verify_log(folder: Path) -> Head:
     """Follows the chain from its first line; raises `LogError` where it breaks."""
-    path = folder / LOG
-    saved = _read_head(Disk(), path)  # before the lines: a running site may add one meanwhile
-    heads = _follow(path, Head())
-    if saved not in heads:
-        raise _damage(path, heads[-1], f"line {saved.lines} was changed or removed")
-    return heads[-1]
-
-
-def check_log(folder: Path) -> None:
-    """Raises `LogError` where no line can be added, so that no answer can leave."""
-    _heads(Disk(), folder / LOG)
+    return _heads(Disk(), folder / LOG)[1]
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:
     """The lines that can be read, for a person; whether all are there, `verify_log` says."""
     entries = []
-    for line in _read(folder / LOG, 0).splitlines():
+    for line in _read(folder / LOG).splitlines():
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
@@ -79,13 +70,21 @@ def read_log(folder: Path) -> list[dict[str, Any]]:
 
 
 def _heads(disk: Disk, path: Path) -> tuple[Head, Head]:
-    """As it was saved, and after the last whole line; only the last lines are read."""
-    saved = _read_head(disk, path)
-    last = _read(path, saved.start)[: saved.end - saved.start]
-    if saved.lines and hash_of(last) != saved.hash:
-        right = _follow(path, Head())[-1]  # it may end before: then this names the first line
-        raise _damage(path, right, f"line {saved.lines} was changed or removed")
-    return saved, _follow(path, saved)[-1]
+    """As it was saved, and after the last whole line. Always from the first line on: one that
+    changed and kept its length is found by no other check. 100,000 lines take 0.2 s."""
+    saved = _read_head(disk, path)  # before the lines: a running site may add one meanwhile
+    last, known = Head(), saved == Head()
+    with path.open("rb") if path.exists() else BytesIO() as file:
+        for line in file:
+            if not _follows(line, last):
+                if b"\n" in (line + file.read())[:-1]:  # else it is torn
+                    raise _damage(path, last, "the lines after this line do not belong to the log")
+                break
+            last = _next(last, line)
+            known = known or last == saved
+    if not known:
+        raise _damage(path, last, f"line {saved.lines} was changed or removed")
+    return saved, last
 
 
 def _repair(disk: Disk, path: Path) -> Head:
@@ -95,23 +94,9 @@ def _repair(disk: Disk, path: Path) -> Head:
     return head
 
 
-def _follow(path: Path, head: Head) -> list[Head]:
-    """This head and those of the lines after it, up to a torn one."""
-    rest, heads = _read(path, head.end), [head]
-    while (size := rest.find(b"\n") + 1) and _follows(rest[:size], heads[-1]):
-        heads.append(_next(heads[-1], rest[:size]))
-        rest = rest[size:]
-    if b"\n" in rest[:-1]:
-        raise _damage(path, heads[-1], "the lines after this line do not belong to the log")
-    return heads
-
-
 def _follows(line: bytes, head: Head) -> bool:
-    try:
-        entry = json.loads(line)
-        return (entry["line"], entry["previous"]) == (head.lines + 1, head.hash)
-    except (ValueError, TypeError, LookupError):
-        return False
+    first, last = f'{{"line": {head.lines + 1}, ', f'"previous": "{head.hash}"}}\n'
+    return line.startswith(first.encode()) and line.endswith(last.encode())
 
 
 def _next(head: Head, line: bytes) -> Head:
@@ -124,7 +109,7 @@ def hash_of(line: bytes) -> str:
 
 def _read_head(disk: Disk, path: Path) -> Head:
     data = disk.read(_head_file(path), 10_000)
-    if data is None and _read(path, 0):
+    if data is None and _read(path):
         raise _damage(path, Head(), f"the file {_head_file(path).name} is missing")
     try:
         return Head() if data is None else Head(**json.loads(data))
@@ -141,11 +126,9 @@ def _damage(path: Path, head: Head, what: str) -> LogError:
     )
 
 
-def _read(path: Path, start: int) -> bytes:
+def _read(path: Path) -> bytes:
     try:
-        with open(path, "rb") as file:
-            file.seek(start)
-            return file.read()
+        return path.read_bytes()
     except FileNotFoundError:
         return b""
 

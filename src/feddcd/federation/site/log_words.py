@@ -135,7 +135,10 @@ def _left(entry: Mapping[str, Any]) -> str:
     what += BINS if {"bins", "residuals"} <= filled else ""
     size, rows, sites = numbers_in(_shapes(entry)), entry.get("rows", 0), entry.get("sites", 0)
     about = [f"numbers: {size}"] if size else []
-    about += [f"columns: {_named(columns)}"] if columns and not counted else []
+    whole = list(map(str, entry.get("complete", ())))  # of which no number left
+    summed = [name for name in columns if name not in whole]
+    about += [f"columns: {_named(summed)}"] if summed and not counted else []
+    about += [f"needed complete: {_named(whole)}"] if whole and not counted else []
     about += [f"rows: {rows}", *([f"sites in the result: {sites}"] if sites else [])]
     return f"{what} ({'; '.join(about)})"
 

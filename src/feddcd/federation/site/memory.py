@@ -79,6 +79,12 @@ class Memory:
         others = {path: len(own["jobs"]) for path, own in self._read().items() if path != self.key}
         return {path: jobs for path, jobs in others.items() if jobs}
 
+    def answered_from(self, id: str) -> set[str]:
+        """Digests of the files with other paths of which this job had answers, in a month."""
+        jobs = [own["jobs"].get(id) for path, own in self._read().items() if path != self.key]
+        lately = [job for job in jobs if job and job["time"] > self.clock() - MONTH]
+        return {job.get("file", "") for job in lately if job["questions"]}
+
     def offered(self) -> int:
         return sum(then > self.clock() - MONTH for then in self.offers().values())
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ..._errors import PolicyError
+from ..._errors import PolicyError, SpecError
 from ..._files import Disk, save
 from .approval import Waits
 from .policy import FILE as POLICY
@@ -31,6 +31,18 @@ def check_there(place: Any, note: Callable[[str, str], None]) -> None:
     told = f"this site looks for the file for {LOOK_S:g} s, then it refuses the question"
     if _waits(path, f"{what} is missing or empty", f"{place.data}; {told}", note):
         raise Waits(LOOKS)
+
+
+def check_settings(place: Any, note: Callable[[str, str], None]) -> Any:
+    """The site as site.toml has it now. While nobody can read there which file it is, the file is
+    missing."""
+    try:
+        return place if place.read is None else place.read(place.folder)
+    except (SpecError, OSError) as error:
+        told = f"this site reads site.toml again for {LOOK_S:g} s, then it refuses the question"
+        if _waits(place.folder / FILE, "site.toml has a mistake", f"{error}; {told}", note):
+            raise Waits(LOOKS) from None
+        raise
 
 
 def check_policy(place: Any, note: Callable[[str, str], None]) -> None:

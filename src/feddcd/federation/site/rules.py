@@ -23,16 +23,17 @@ from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._clusters import check_by_site, check_clusters
+from ._identity import unchanged_since as unchanged_since
 from ._ledger import budget_lines as budget_lines
 from ._ledger import check_release, check_room
 from ._named_cells import is_of_levels, small_cells_told
 from ._overlaps import check_told
-from ._roles import check_named, check_roles
+from ._roles import check_alone, check_named, check_roles, is_read_alone
 from ._sets import check_sets, doubts_of
 from ._sets import needed_after_withdrawal as needed_after_withdrawal
 from .approval import check_running
 from .memory import Memory
-from .policy import OWN_ANSWERS, Policy, Ruled, not_allowed
+from .policy import Policy, Ruled, not_allowed
 
 MOST_PER_ROW = "max_parameters_per_row"
 OF_CELLS = ("times the outcome", "of two categories")  # counts of cells, of categories
@@ -70,8 +71,7 @@ def check_plan(
         named = f"methods = {list(policy.methods)}"
         raise not_allowed(f"the method {analysis.method[:50]!r}", named)
     check_named(policy, plan, analysis, names)
-    if facts.mode == "each" and policy.answers != "each":
-        raise not_allowed(OWN_ANSWERS, "answers = 'sum'")
+    check_alone(policy, facts.mode == "each")
     if len(facts.sites) < policy.min_sites:
         told = f"a sum over only {plural(len(facts.sites), 'site')}"
         raise not_allowed(told, f"min_sites = {policy.min_sites}")
@@ -87,6 +87,7 @@ def check_offer(
     """Before names and levels of columns leave; `id` is a digest of the plan."""
     check_running(memory.site)
     entering = analysis.columns(plan, names)
+    check_alone(policy, is_read_alone(plan))
     check_named(policy, plan, analysis, names)
     check_roles(policy, plan, entering, memory)
     most = policy.max_jobs_per_month
@@ -116,6 +117,9 @@ def check_job(
     id = None if facts.identity is None else memory.keep(facts.identity)
     if known["set"] is not None and (known["set"], known.get("file")) != (id, facts.file):
         raise Ruled("frozen", "the rows of this job changed after the job began; start a new job")
+    if memory.answered_from(facts.job) - {facts.file}:
+        told = "site.toml names another data file than when this job began; start a new job"
+        raise Ruled("frozen", told)
     columns, k = dict(analysis.columns_of(rows)), policy.min_support
     parameters = parameters_of(columns)
     if known["set"] is None or not known.get("passed"):
