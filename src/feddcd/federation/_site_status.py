@@ -7,6 +7,7 @@ from typing import Any
 
 from .._errors import FeddcdError
 from .._files import shown
+from .._proxy import THROUGH
 from .._text import printable
 from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
@@ -162,6 +163,13 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"call the person at the coordinator, and compare these enrolment words: {words}"
     if held["why"] == KNOWN_BEFORE:
         return "wait a minute: this site tries again by itself"
+    if held["state"] == "connecting" and THROUGH in held["why"]:
+        return (
+            "ask the administrator of your network whether the proxy runs and lets this machine "
+            f"reach {held['coordinator']}. If this machine needs no proxy to reach it, write "
+            f"{held['coordinator'].rpartition(':')[0]} into the environment variable NO_PROXY, "
+            "and start this site again"
+        )
     if held["state"] == "connecting":
         return (
             "wait a minute. If there is still no connection, ask the person at the "
