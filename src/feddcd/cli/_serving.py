@@ -15,7 +15,7 @@ from ..federation.enrolment.departed import ask_standing, is_back, left_of, word
 from ..federation.enrolment.invitation import when
 from ..federation.enrolment.site import enrolment_words
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
-from ..federation.health import Trouble, troubles
+from ..federation.health import Trouble, open_server, troubles
 from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import REST_S, SITE_LOCK, node
@@ -50,6 +50,8 @@ def serve_command(path: Path) -> None:
     folder = FederationFolder(path)
     folder.config()
     again = shlex.quote(shown(folder.path))
+    for trouble in open_server(folder):
+        say(f"WARNING: {trouble.words()}")
 
     def watch(event: dict[str, Any]) -> None:
         match event["event"]:

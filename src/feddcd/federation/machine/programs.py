@@ -26,7 +26,7 @@ from ._served import Hang as Hang
 from ._served import hang_of as hang_of
 from ._served import is_up as is_up
 from ._served import site_runs as site_runs
-from .keys import serves
+from .keys import check_server, serves
 from .processes import Group, Program
 
 Event = dict[str, Any]
@@ -159,6 +159,7 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
                 "into the file site.toml of each site (superlink = 'HOST:PORT'). The command `up` "
                 f"writes it into the files of sites in {shown(folder.path / 'sites')} by itself"
             )
+        check_server(folder.server)
         if not serves(folder.server, config.host):
             raise SpecError(
                 f"the certificate is not for {config.host}, the host in "
