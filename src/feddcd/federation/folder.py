@@ -226,15 +226,16 @@ def load_limits(folder: Path) -> tuple[float, int]:
     """The most seconds and bytes of memory for one answer; without a word, ten minutes and half
     of this machine's memory."""
     values = _site_toml(folder)
-    half = _memory() / 2 / GIB
+    half = machine_memory() / 2 / GIB
     seconds, memory = (float(values.get(k, d)) for k, d in zip(LIMITS, (600, half), strict=True))
     return seconds, int(memory * GIB)
 
 
-def _memory() -> int:
+def machine_memory() -> int:
+    """In bytes; 0 where this system does not say it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # this system does not say it: no limit
+    except (AttributeError, OSError, ValueError):
         return 0
 
 
