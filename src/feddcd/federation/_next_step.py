@@ -9,6 +9,7 @@ from .._text import sentence_list
 from ..sums.roster import FEWEST
 from .folder import STUDY, FederationFolder
 from .machine.studies import OPEN
+from .site.told import lacked_by
 from .trial import is_trial, next_in_trial
 
 MOST_BYTES = 1 << 24  # of the file of a study
@@ -168,9 +169,23 @@ def _lacks_sites(study: Mapping[str, Any], held: Mapping[str, Any]) -> bool:
     return members < FEWEST and f"needs at least {FEWEST} sites" in study["reason"]
 
 
+def _wrong_name(at: str, study: str, column: str, sites: Sequence[str]) -> str:
+    """No site has to repair anything where the name of a column is wrong in the job."""
+    own = study == OWN
+    file = f"{at}/federation.toml" if own else "the job file"
+    again = f"up {at}" if own else f"study {at} {study} --job FILE"
+    return (
+        f"study {study} ended without a result, because {sentence_list(sites)} have no column "
+        f"{column}. Check this name in {file}, then start the study again: feddcd federation "
+        f"{again}. If the name is right, ask the people at these sites to add the column"
+    )
+
+
 def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -> str:
     """What is broken, whom to call, about which job, and how the study begins again."""
     name, job, broken = study["study"], study["job"], study["broken"]
+    if (column := lacked_by(broken)) and len(broken) == len(study["refused"]):
+        return _wrong_name(at, name, column, sorted(broken))
     told = [] if study["refused"] else [f"read above why study {name} ended without a result"]
     if broken:
         told = [f"study {name} ended without a result", *(broken[site] for site in sorted(broken))]
