@@ -4,13 +4,14 @@ import pytest
 
 from feddcd._errors import SpecError
 from feddcd.cli._studies import study_command
+from feddcd.cli.app import main
 from feddcd.federation._next_step import next_step
 from feddcd.federation.config import Config
-from feddcd.federation.coordinator._ending import next_step as next_after
 from feddcd.federation.coordinator._ending import TooFewSites
+from feddcd.federation.coordinator._ending import next_step as next_after
 from feddcd.federation.coordinator.coordinator import coordinate
 from feddcd.federation.coordinator.nodes import LocalExchange
-from feddcd.federation.folder import load_place
+from feddcd.federation.folder import load_place, load_places
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.studies import note_state, want
 from feddcd.federation.site.ended import ended_words
@@ -76,3 +77,13 @@ def test_a_mistake_is_named_in_the_file_that_was_given(home):
     with pytest.raises(SpecError, match=r"^bad.toml: unknown setting 'dead'"):
         study_command(home.path, "b1", bad, False)
     assert (study.results / "study.toml").read_text() == kept
+
+
+def test_a_trial_of_sites_on_other_machines_says_how_they_are_asked(home):
+    (home.path / "sites" / "east").rename(home.path / "elsewhere")
+    for words in (["up", "fed"], ["simulate", "fed"]):
+        with pytest.raises(SystemExit) as stop:
+            main(["federation", *words, "--json"])
+        assert stop.value.code == 2
+    with pytest.raises(SpecError, match=r"^fed/sites has no folder of east\. .* other machines: "):
+        load_places(home)

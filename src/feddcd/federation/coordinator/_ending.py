@@ -90,8 +90,9 @@ def left_over(sites: Iterable[str]) -> str:
 def next_step(refused: Mapping[str, str], job: str = "") -> str:
     """What the person at the coordinator can do now, and whom to call."""
     if column := lacked_by(refused):
+        names = sentence_list(sorted(refused))
         return (
-            f"Next: check the name {column} in the job file, because {sentence_list(sorted(refused))} "
+            f"Next: check the name {column} in the job file, because {names} "
             "have no column of this name. Then give the same command with the corrected job file. "
             "If the name is right, ask the people at these sites to add the column."
         )
