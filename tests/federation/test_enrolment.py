@@ -18,6 +18,7 @@ from feddcd.cli.app import main
 from feddcd.federation.config import Config
 from feddcd.federation.enrolment import desk, site
 from feddcd.federation.enrolment.claim import LARGEST, Claim, claim_of
+from feddcd.federation.enrolment.departed import standing
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.enrolment.invitation import DAYS, read_invitation
 from feddcd.federation.enrolment.unit import (
@@ -368,8 +369,26 @@ def test_who_was_expelled_is_not_invited_again(home, tmp_path, data, monkeypatch
         assert _code(["federation", "invite", "fed", name]) == 2
         assert f"{name} was expelled and cannot join again" in capsys.readouterr().err
     assert events(home, "retired")[-1]["barred"] is True
+    assert _code(["federation", "invite", "fed", "south"]) == 2
+    assert "first take it out: feddcd federation retire fed south" in capsys.readouterr().err
     assert _code(["federation", "retire", "fed", "south"]) == 0
+    key = (tmp_path / "south" / "key.pub").read_text()
+    assert standing(home, key)["left"]["barred"] is False
     desk.invite(home, "south")  # who was retired may come back
+    assert _code(["federation", "retire", "fed", "south"]) == 0
+    assert _code(["federation", "expel", "fed", "south"]) == 0, "also after it was retired"
+    assert standing(home, key)["left"]["barred"] is True
+    assert _code(["federation", "invite", "fed", "south"]) == 2
+    assert "south was expelled" in capsys.readouterr().err
+    assert _code(["federation", "expel", "fed", "west"]) == 2
+
+
+def test_of_a_cut_invitation_it_is_said_what_to_do(home, tmp_path):
+    invited(home, "north", tmp_path)
+    path = tmp_path / "north.invite"
+    path.write_text(path.read_text().partition("check =")[0])
+    with pytest.raises(SpecError, match=r"entry check is missing. Copy the whole file again"):
+        read_invitation(path)
 
 
 def test_a_folder_of_somebody_else_is_not_written_to(home, tmp_path, data):
