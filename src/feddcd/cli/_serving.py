@@ -92,7 +92,7 @@ def site_command(path: Path) -> None:
                         if _says_retired(place.folder):
                             shown_state = RETIRED, ""
                             continue
-                        shown_state = _show_ended(shown_state, why)
+                        shown_state = _show_ended(shown_state, why, place.folder)
                     time.sleep(REST_S)
                     group.again(name)
                 if hangs(link_of(place.folder), longest):
@@ -178,7 +178,7 @@ def _show_link(
         if now[0] == "connected":
             is_back(folder)
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
-        why = why_of(now[1])
+        why = why_of(now[1], folder) if now[0] == "connecting" else now[1]
         say(f"{to}: {why}" if why else to)
         last = enrolment_words(folder).split()[3:]  # those that a person here has to hear
         if (before[0], now[0]) == (WAITS_FOR_CONFIRM, "connected") and last:
@@ -189,10 +189,11 @@ def _show_link(
     return now
 
 
-def _show_ended(before: tuple[str, str], why: str) -> tuple[str, str]:
+def _show_ended(before: tuple[str, str], said: str, folder: Path | None = None) -> tuple[str, str]:
     """Once for each reason, as the program ends again and again until a person has mended it."""
+    why = why_of(said, folder)
     if before != (ENDED, why):
-        say(f"this site is not connected: {why_of(why)}")
+        say(f"this site is not connected: {why}")
         say(f"this site tries again every {REST_S:g} s")
     return ENDED, why
 

@@ -1,6 +1,7 @@
 """How a site stands, as plain values: from its files alone."""
 
 import shlex
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from .enrolment.invitation import when
 from .enrolment.site import ENROLLED, enrolment_words
 from .folder import load_address, load_place
 from .health import troubles
-from .machine.link_state import let_in_at, link_of
+from .machine.link_state import HELD_S, RESTARTED, UNKNOWN, let_in_at, link_of, refused_since
 from .machine.programs import site_runs
 from .roster import ROSTER, load_roster
 from .site.approval import LIST, SHORT, about_waiting, asked_words, denied, waiting
@@ -24,14 +25,17 @@ from .site.log_words import time_of, told
 from .site.missing import LOOK_S, looks
 from .trial import in_trial
 
-UNKNOWN = "does not know the key"  # as a node says before it is confirmed
-RESTARTED = "has probably restarted"  # as one says that was let in before
 UNCONFIRMED = "the person at the coordinator has not confirmed this site yet"
 KNOWN_BEFORE = (
     "the coordinator let this site in before, but does not let it in now. Perhaps the coordinator "
     "still holds the earlier connection of this site, or has just started. This can last up to a "
     "minute, and this site tries again by itself. If it lasts longer, ask the person at the "
     "coordinator whether this site is still a member"
+)
+ELSEWHERE = (
+    "the coordinator let this site in before, but has not let it in for more than a minute. "
+    "Another program may be connected with the key of this site: a copy of its folder, or somebody "
+    "who stole the key"
 )
 LAST = 5  # lines of the log, or of events, that are shown
 
@@ -47,7 +51,9 @@ def site_status(folder: Path) -> dict[str, Any]:
     left_for_good, gone = words_at_site(folder), left_of(folder)
     state = "not in the federation" if left_for_good else state
     new = state == "connecting" and is_unconfirmed(folder, str(link["why"]))
-    why = UNCONFIRMED if new else "" if left_for_good else printable(why_of(str(link["why"])))
+    why = (
+        UNCONFIRMED if new else "" if left_for_good else printable(why_of(str(link["why"]), folder))
+    )
     ids = [] if left_for_good else waiting(folder)
     held = {
         "site": place.client, "coordinator": load_address(folder), "state": state,
@@ -116,8 +122,12 @@ def is_unconfirmed(folder: Path, why: str) -> bool:
     return (not why or UNKNOWN in why or RESTARTED in why) and is_new(folder)
 
 
-def why_of(said: str) -> str:
+def why_of(said: str, folder: Path | None = None) -> str:
     """Of a site that was let in before: nobody has to confirm it, and its key is the right one."""
+    since = refused_since(folder) if folder else None
+    refused = not said or UNKNOWN in said or RESTARTED in said
+    if refused and since is not None and time.time() - since > HELD_S:
+        return ELSEWHERE
     return KNOWN_BEFORE if UNKNOWN in said else said
 
 
@@ -163,6 +173,13 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"call the person at the coordinator, and compare these enrolment words: {words}"
     if held["why"] == KNOWN_BEFORE:
         return "wait a minute: this site tries again by itself"
+    if held["why"] == ELSEWHERE:
+        return (
+            "look for a second copy of this folder, also in containers and on other machines, and "
+            "stop the program that uses it. If you find no copy, call the person at the "
+            "coordinator at once: the coordinator can retire this site, and you can enrol it again "
+            "with new keys"
+        )
     if held["state"] == "connecting" and THROUGH in held["why"]:
         return (
             "ask the administrator of your network whether the proxy runs and lets this machine "
