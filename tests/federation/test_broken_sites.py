@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from contextlib import nullcontext
@@ -27,6 +28,7 @@ from feddcd.federation.health import troubles
 from feddcd.federation.machine import _served, studies
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import LinkState
+from feddcd.federation.machine.processes import processes
 from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site import missing
 from feddcd.federation.site import told as told_of
@@ -393,7 +395,14 @@ def test_a_coordinator_that_hangs_does_not_blame_the_sites(frozen):
     assert held["missing"] == []
     assert "not connected" not in lines
     assert "start their site" not in held["next"]
-    assert f"kill -CONT {os.getpid()}" in held["next"]
+    assert f"kill -CONT {os.getpid()}. Otherwise" in held["next"]
+    with subprocess.Popen(["sleep", "60"]) as child:  # of the same one, and perhaps suspended, too
+        began = next(p.began for p in processes() if p.pid == child.pid)
+        held_ids = {"superlink": [child.pid, began], "coordinator": [child.pid, "another"]}
+        frozen.save(frozen.server / "processes.json", held_ids)
+        asked = status_of(frozen.path)["next"]
+        child.kill()
+    assert f"kill -CONT {os.getpid()} {child.pid}. Otherwise" in asked
     fresh = {"time": time.time(), "sites": {"east": {"online": True, "since": ""}}}
     frozen.save(frozen.server / "connected.json", fresh)
     held = status_of(frozen.path)
@@ -402,9 +411,16 @@ def test_a_coordinator_that_hangs_does_not_blame_the_sites(frozen):
 
 
 def test_a_coordinator_that_has_just_started_does_not_hang(frozen):
-    """What the last one said is old."""
+    """What the last one said is old. And sites connect again by themselves."""
     os.utime(frozen.server / _served.UP)
     assert status_of(frozen.path)["silent"] is None
+    frozen.save(frozen.server / "connected.json", {"time": time.time(), "sites": {}})
+    assert status_of(frozen.path)["next"].startswith("wait a minute, because `serve` has just ")
+    then = time.time() - 62
+    os.utime(frozen.server / _served.UP, (then, then))
+    assert status_of(frozen.path)["next"].startswith(
+        "ask the people at east, north, south to start"
+    )
 
 
 def test_who_follows_a_study_hears_that_serve_hangs(frozen, monkeypatch):

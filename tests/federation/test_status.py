@@ -445,6 +445,7 @@ def test_several_studies_have_a_folder_each(folder):
     held = status_of(home.path)
     page, lines = page_of(held), "\n".join(lines_of(held))
     assert "&lt;script&gt;" in page
+    assert page.index(">study second<") < page.index(">study first<"), "the newest is not cut off"
     assert "<script" not in page
     assert "\x1b" not in page + lines
     assert "study first  not begun: nobody serves  north: " in lines

@@ -20,11 +20,12 @@ from ._inner import inner_port, inside, make_door, register
 from ._keeper import Keeper
 from ._keeper import connected as connected
 from ._keeper import looked as looked
+from ._served import RECORD, UP
 from ._served import SITE_LOCK as SITE_LOCK
-from ._served import UP
 from ._served import Hang as Hang
 from ._served import hang_of as hang_of
 from ._served import is_up as is_up
+from ._served import opened_for as opened_for
 from ._served import site_runs as site_runs
 from .keys import check_server, serves
 from .processes import Group, Program
@@ -151,7 +152,7 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
             f"{folder.path} is already running, in {error.holder}; stop that process first"
         ) from None
     with lock, owner_only():
-        group = Group(folder.server / "processes.json")
+        group = Group(folder.server / RECORD)
         if answers(_here(config), config.port):
             raise FlowerError(
                 f"port {config.port} of {_here(config)} is in use by another program. Stop that "
