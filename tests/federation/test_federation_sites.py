@@ -152,7 +152,8 @@ BROKEN = {  # what happens to it, what the administrator reads, and what the sit
     "fewer rows": (
         shorten,
         "site-4: its data changed since it joined: the site has 20 rows now, and had 28 rows "
-        "when it joined. Put the old data back, or retire the site and let it join again",
+        "when it joined. Put the old data back, or retire the site and let it enrol again with a "
+        "new invitation",
         None,
     ),
     "another column": (
@@ -215,7 +216,8 @@ def test_a_locked_state_file(home):
 OLD = (
     "site-4: this site's state is older than the ledger. The site was restored from a "
     "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no copy, "
-    "retire the site and let it join again. Last upload of this site in the ledger: round 4 "
+    "retire the site and let it enrol again with a new invitation. Last upload of this site in "
+    "the ledger: round 4 "
     "after start 2 of the coordinator; at the site: round 2 after start 1 of the coordinator"
 )
 
@@ -288,7 +290,7 @@ def test_who_is_not_invited(home, tmp_path):
     (stranger.folder / "policy.toml").write_text(loose_text())  # else a person is asked first
     goes_on(home, LocalNetwork([*places(home), stranger]), without=False)
     assert set(reasons(home).splitlines()) == {
-        "'intruder' is not invited; to invite this site: feddcd federation join DIR intruder"
+        "'intruder' is not invited; to invite this site: feddcd federation invite DIR intruder"
     }
 
 

@@ -76,7 +76,7 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
         what = (
             "this site's state is older than the ledger. The site was restored from a "
             "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no "
-            "copy, retire the site and let it join again"
+            "copy, retire the site and let it enrol again with a new invitation"
         )
     elif theirs < own:
         what = (
@@ -85,8 +85,8 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
         )
     else:
         what = (
-            "the ledger does not contain this site's last upload. Retire the site and "
-            "let it join again"
+            "the ledger does not contain this site's last upload. Retire the site and let it enrol "
+            "again with a new invitation"
         )
     return (
         f"{client.id}: {what}. Last upload of this site in the ledger: {_last(theirs)}; at the "

@@ -170,7 +170,7 @@ def _check_same(place: SitePlace, site: SiteData, *, fresh: bool) -> None:
 def _changed(place: SitePlace, how: str) -> Refused:
     return Refused(
         f"{place.client}: its data changed since it joined: {how}. Put the old data back, or "
-        "retire the site and let it join again"
+        "retire the site and let it enrol again with a new invitation"
     )
 
 
