@@ -2,8 +2,9 @@
 
 import json
 import socket
+import ssl
 import threading
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 
 import pytest
 
@@ -15,7 +16,7 @@ from feddcd import _errors
 from feddcd._proxy import proxy_of
 from feddcd.federation import _site_status
 from feddcd.federation.enrolment.site import over_tls
-from feddcd.federation.machine.keys import Authority
+from feddcd.federation.machine.keys import Authority, write_server
 from feddcd.flower.inside import Inside
 from feddcd.flower.node import SiteNode
 
@@ -64,14 +65,14 @@ class Who:
     address, certificate = WHERE, CERTIFICATE.decode()
 
 
-def why_not_connected():
+def why_not_connected(certificate=CERTIFICATE):
     def tell(state, why):
         if why:
             raise Over(why)
 
     key, nothing = ec.generate_private_key(ec.SECP384R1()), lambda *_: b""
-    made = SiteNode(WHERE, CERTIFICATE, key, nothing, nothing, nothing, nothing, tell)  # pyright: ignore
-    with pytest.raises(Over) as told:
+    made = SiteNode(WHERE, certificate, key, nothing, nothing, nothing, nothing, tell)  # pyright: ignore
+    with closing(made._client._client), pytest.raises(Over) as told:
         made.serve()
     return str(told.value)
 
@@ -91,6 +92,45 @@ def test_enrol_and_a_site_take_the_same_way(monkeypatch):
             over_tls(Who, b"{}")  # pyright: ignore
         assert "proxy" not in str(told.value) + why_not_connected()
         assert len(asked) == 2
+
+
+def test_through_a_proxy_the_coordinator_is_known_by_its_own_certificate(tmp_path, monkeypatch):
+    """The proxy passes bytes on; it cannot read them."""
+    ours, other = Authority.new("test"), Authority.new("other")
+    write_server(ours, tmp_path, ["fed.example.org"])
+    trust = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    trust.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def pass_on(call):
+        with call, suppress(OSError):
+            call.recv(4096)
+            call.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
+            with trust.wrap_socket(call, server_side=True) as inner:
+                inner.recv(65536)
+                inner.sendall(b"HTTP/1.1 503 x\r\ncontent-length: 0\r\n\r\n")
+                while inner.recv(65536):  # the rest of a request, then its end
+                    pass
+
+    def take():
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=pass_on, args=server.accept()[:1], daemon=True).start()
+
+    threading.Thread(target=take, daemon=True).start()
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{server.getsockname()[1]}")
+    try:
+        monkeypatch.setattr(Who, "certificate", ours.pem().decode())
+        assert over_tls(Who, b"{}") == (503, b"")  # pyright: ignore
+        assert "the HTTP status is 503" in why_not_connected(ours.pem())
+        monkeypatch.setattr(Who, "certificate", other.pem().decode())
+        with pytest.raises(_errors.Refused, match="is not the coordinator of the invitation"):
+            over_tls(Who, b"{}")  # pyright: ignore
+        with pytest.raises(_errors.FlowerError, match="is not the coordinator that this site kn"):
+            why_not_connected(other.pem())
+    finally:
+        server.shutdown(socket.SHUT_RDWR)
+        server.close()
 
 
 def test_a_call_to_this_machine_needs_no_proxy(monkeypatch):
