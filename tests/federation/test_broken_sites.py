@@ -91,6 +91,10 @@ def bad_key(site):
     (site / "key").write_text("")
 
 
+def key_of_another(site):
+    shutil.copy(site.parent / "north" / "key", site / "key")
+
+
 def bad_codebook(site):
     (site / "codebook.toml").write_text("x = [")
 
@@ -122,6 +126,7 @@ STOP = {
     open_keys: ("sum.keys has the mode 0644, so other users", "chmod 600 "),
     no_keys: ("sum.keys: the keys cannot be read", "from a backup"),
     bad_key: ("key is not a private key", "from a backup"),
+    key_of_another: ("key does not belong to key.pub", "from a backup"),
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
     bad_log: ("outgoing.jsonl was changed or damaged", "move both files away"),
 }
@@ -134,6 +139,20 @@ WARN = {
         "chmod 600 ",
     ),
 }
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root")
+def test_a_file_of_another_user_is_named(home):
+    site = home.site("south")
+    assert not any("another user" in trouble.what for trouble in troubles(site))
+    os.chown(site / "policy.toml", 65534, -1)
+    (found,) = [trouble for trouble in troubles(site) if "another user" in trouble.what]
+    assert "policy.toml belongs to another user than the folder of this site" in found.what
+    assert found.todo.startswith("chown --reference=")
+    assert not found.stops
+    os.chown(site, 65534, -1)
+    os.chown(site / "key", 0, -1)
+    assert not any("another user" in t.what for t in troubles(site)), "root can do all anyway"
 
 
 @pytest.mark.parametrize("harm", [*STOP, *WARN])

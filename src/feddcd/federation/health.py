@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from .._errors import FeddcdError
+from .._errors import FeddcdError, SpecError
 from .._files import shown
 from .._text import plural, printable, sentence_list
 from ..data.codebook import FILE as CODEBOOK
@@ -18,7 +18,7 @@ from ..data.codebook import load_codebook
 from ._columns_named import unknown_columns
 from .enrolment.site import ENROLLED
 from .folder import FederationFolder, load_limits, load_place
-from .machine.keys import load_private
+from .machine.keys import belongs, load_private
 from .roster import KEYS, ROSTER, load_keys, load_roster
 from .site.log import LOG, TODO, check_log
 from .site.memory import Memory
@@ -101,7 +101,12 @@ def _codebook(folder: Path) -> None:
 
 
 def _node(folder: Path) -> None:
-    load_private(folder / KEY)
+    pair, public = load_private(folder / KEY), folder / f"{KEY}.pub"
+    if public.exists() and not belongs(pair, public.read_bytes()):
+        raise SpecError(
+            f"{shown(folder / KEY)} does not belong to {public.name}: one of the two files is from "
+            "another site, or from another enrolment"
+        )
     (folder / AUTHORITY).read_bytes()
 
 
@@ -145,6 +150,12 @@ def _modes(folder: Path) -> Iterator[Trouble]:
     for name in OWN:
         if _is_open(folder / name, 0o022):
             yield _opened(folder / name, "change this file", "600")
+    for name in (*SECRET, *OWN):
+        if os.name == "posix" and _owner(folder / name) not in (None, 0, _owner(folder)):
+            at = shown(folder / name)
+            told = f"{at} belongs to another user than the folder of this site: this user may "
+            todo = f"chown --reference={shlex.quote(shown(folder))} {shlex.quote(at)}"
+            yield Trouble(printable(f"{told}read and change it"), todo, stops=False)
 
 
 def open_server(folder: FederationFolder) -> list[Trouble]:
@@ -188,6 +199,13 @@ def _opened(path: Path, can: str, mode: str) -> Trouble:
 
 def _is_open(path: Path, bits: int) -> bool:
     return os.name == "posix" and bool(_mode(path) & bits)
+
+
+def _owner(path: Path) -> int | None:
+    try:
+        return path.stat().st_uid
+    except OSError:
+        return None
 
 
 def _mode(path: Path) -> int:

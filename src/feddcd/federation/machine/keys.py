@@ -21,6 +21,7 @@ YEARS = 10
 CURVE = ec.SECP384R1()
 _PEM, _SSH = serialization.Encoding.PEM, serialization.Encoding.OpenSSH
 _PLAIN = serialization.NoEncryption()
+_OPEN = serialization.PublicFormat.OpenSSH
 
 
 class Authority(NamedTuple):
@@ -124,7 +125,7 @@ def write_pair(folder: Path) -> bytes:
     """A site's `key` and `key.pub`; returns the public one: the other never leaves its folder."""
     key = _new_key()
     _private(folder / "key", key.private_bytes(_PEM, serialization.PrivateFormat.OpenSSH, _PLAIN))
-    public = key.public_key().public_bytes(_SSH, serialization.PublicFormat.OpenSSH)
+    public = key.public_key().public_bytes(_SSH, _OPEN)
     (folder / "key.pub").write_bytes(public)
     return public
 
@@ -152,6 +153,11 @@ def same_key(a: bytes, b: bytes) -> bool:
         return _plain(a) == _plain(b)
     except (ValueError, UnsupportedAlgorithm):
         return False
+
+
+def belongs(private: ec.EllipticCurvePrivateKey, public: bytes) -> bool:
+    """Whether the public key, in whatever form, is that of the private one."""
+    return same_key(private.public_key().public_bytes(_SSH, _OPEN), public)
 
 
 def check_node_key(key: bytes) -> None:
