@@ -12,7 +12,7 @@ from .._proxy import THROUGH
 from .._text import printable
 from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
-from .enrolment.site import ENROLLED, enrolment_words
+from .enrolment.site import enrolled_at, enrolment_words
 from .folder import load_address, load_place
 from .health import troubles
 from .machine.link_state import HELD_S, RESTARTED, UNKNOWN, let_in_at, link_of, refused_since
@@ -101,10 +101,10 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 def is_new(folder: Path) -> bool:
     """Whether the coordinator has not let this site in since it enrolled: nobody confirmed it."""
-    last, enrolled = let_in_at(folder), folder / ENROLLED
+    last, enrolled = let_in_at(folder), enrolled_at(folder)
     if last is None:
         return not (folder / ROSTER).exists()
-    return enrolled.exists() and last < enrolled.stat().st_mtime
+    return enrolled is not None and last < enrolled
 
 
 def _roster(folder: Path) -> tuple[list[str], str | None]:

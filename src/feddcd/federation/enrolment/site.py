@@ -13,6 +13,7 @@ import http.client
 import json
 import shutil
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -102,7 +103,8 @@ def enrol(
         if not said.get("confirmed") and (closed := end_all(folder)):  # of before it left
             append(folder, {"enrolled": invitation.address, "closed": closed})
         (folder / LEFT).unlink(missing_ok=True)
-        save(Disk(), folder / ENROLLED, held | {"authority": invitation.authority})
+        held |= {"authority": invitation.authority, "time": round(time.time(), 3)}
+        save(Disk(), folder / ENROLLED, held)
     return Enrolled(folder, claim.words(), said.get("confirmed") is True, kept)
 
 
@@ -112,6 +114,17 @@ def enrolment_words(folder: Path) -> str:
         return str(json.loads((folder / ENROLLED).read_text())["words"])
     except (OSError, ValueError, LookupError):
         return ""
+
+
+def enrolled_at(folder: Path) -> float | None:
+    """When the site enrolled last. Of earlier versions the time of the file, which a copy of the
+    folder does not keep."""
+    path = folder / ENROLLED
+    try:
+        held = json.loads(path.read_text())
+        return float(held.get("time") or path.stat().st_mtime)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def _prepare(invitation: Invitation, folder: Path) -> Claim:
