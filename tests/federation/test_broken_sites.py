@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import subprocess
 import threading
 import time
 from contextlib import nullcontext
@@ -28,6 +29,7 @@ from feddcd.federation.health import troubles
 from feddcd.federation.machine import _served, studies
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import LinkState
+from feddcd.federation.machine.processes import processes
 from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site import missing
 from feddcd.federation.site import told as told_of
@@ -90,6 +92,10 @@ def bad_key(site):
     (site / "key").write_text("")
 
 
+def key_of_another(site):
+    shutil.copy(site.parent / "north" / "key", site / "key")
+
+
 def bad_codebook(site):
     (site / "codebook.toml").write_text("x = [")
 
@@ -149,6 +155,7 @@ STOP = {
     open_keys: ("sum.keys has the mode 0644, so other users", "chmod 600 "),
     no_keys: ("sum.keys: the keys cannot be read", "from a backup"),
     bad_key: ("key is not a private key", "from a backup"),
+    key_of_another: ("key does not belong to key.pub", "from a backup"),
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
     other_key: ("key is not the private key of key.pub", "from a backup"),
     other_sum_keys: ("sum.keys has the keys of north, not of south", "from a backup"),
@@ -164,6 +171,20 @@ WARN = {
         "chmod 600 ",
     ),
 }
+
+
+@pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root")
+def test_a_file_of_another_user_is_named(home):
+    site = home.site("south")
+    assert not any("another user" in trouble.what for trouble in troubles(site))
+    os.chown(site / "policy.toml", 65534, -1)
+    (found,) = [trouble for trouble in troubles(site) if "another user" in trouble.what]
+    assert "policy.toml belongs to another user than the folder of this site" in found.what
+    assert found.todo.startswith("chown --reference=")
+    assert not found.stops
+    os.chown(site, 65534, -1)
+    os.chown(site / "key", 0, -1)
+    assert not any("another user" in t.what for t in troubles(site)), "root can do all anyway"
 
 
 @pytest.mark.parametrize("harm", [*STOP, *WARN])
@@ -460,7 +481,14 @@ def test_a_coordinator_that_hangs_does_not_blame_the_sites(frozen):
     assert held["missing"] == []
     assert "not connected" not in lines
     assert "start their site" not in held["next"]
-    assert f"kill -CONT {os.getpid()}" in held["next"]
+    assert f"kill -CONT {os.getpid()}. Otherwise" in held["next"]
+    with subprocess.Popen(["sleep", "60"]) as child:  # of the same one, and perhaps suspended, too
+        began = next(p.began for p in processes() if p.pid == child.pid)
+        held_ids = {"superlink": [child.pid, began], "coordinator": [child.pid, "another"]}
+        frozen.save(frozen.server / "processes.json", held_ids)
+        asked = status_of(frozen.path)["next"]
+        child.kill()
+    assert f"kill -CONT {os.getpid()} {child.pid}. Otherwise" in asked
     fresh = {"time": time.time(), "sites": {"east": {"online": True, "since": ""}}}
     frozen.save(frozen.server / "connected.json", fresh)
     held = status_of(frozen.path)
@@ -469,9 +497,16 @@ def test_a_coordinator_that_hangs_does_not_blame_the_sites(frozen):
 
 
 def test_a_coordinator_that_has_just_started_does_not_hang(frozen):
-    """What the last one said is old."""
+    """What the last one said is old. And sites connect again by themselves."""
     os.utime(frozen.server / _served.UP)
     assert status_of(frozen.path)["silent"] is None
+    frozen.save(frozen.server / "connected.json", {"time": time.time(), "sites": {}})
+    assert status_of(frozen.path)["next"].startswith("wait a minute, because `serve` has just ")
+    then = time.time() - 62
+    os.utime(frozen.server / _served.UP, (then, then))
+    assert status_of(frozen.path)["next"].startswith(
+        "ask the people at east, north, south to start"
+    )
 
 
 def test_who_follows_a_study_hears_that_serve_hangs(frozen, monkeypatch):

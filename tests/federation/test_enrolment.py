@@ -18,9 +18,15 @@ from feddcd.cli.app import main
 from feddcd.federation.config import Config
 from feddcd.federation.enrolment import desk, site
 from feddcd.federation.enrolment.claim import LARGEST, Claim, claim_of
+from feddcd.federation.enrolment.departed import standing
 from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.enrolment.invitation import DAYS, read_invitation
-from feddcd.federation.enrolment.unit import write_dockerfile, write_unit
+from feddcd.federation.enrolment.unit import (
+    beside,
+    write_coordinator_unit,
+    write_dockerfile,
+    write_unit,
+)
 from feddcd.federation.folder import FederationFolder, load_address, load_place
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.keys import Authority, same_key, write_pair
@@ -363,8 +369,26 @@ def test_who_was_expelled_is_not_invited_again(home, tmp_path, data, monkeypatch
         assert _code(["federation", "invite", "fed", name]) == 2
         assert f"{name} was expelled and cannot join again" in capsys.readouterr().err
     assert events(home, "retired")[-1]["barred"] is True
+    assert _code(["federation", "invite", "fed", "south"]) == 2
+    assert "first take it out: feddcd federation retire fed south" in capsys.readouterr().err
     assert _code(["federation", "retire", "fed", "south"]) == 0
+    key = (tmp_path / "south" / "key.pub").read_text()
+    assert standing(home, key)["left"]["barred"] is False
     desk.invite(home, "south")  # who was retired may come back
+    assert _code(["federation", "retire", "fed", "south"]) == 0
+    assert _code(["federation", "expel", "fed", "south"]) == 0, "also after it was retired"
+    assert standing(home, key)["left"]["barred"] is True
+    assert _code(["federation", "invite", "fed", "south"]) == 2
+    assert "south was expelled" in capsys.readouterr().err
+    assert _code(["federation", "expel", "fed", "west"]) == 2
+
+
+def test_of_a_cut_invitation_it_is_said_what_to_do(home, tmp_path):
+    invited(home, "north", tmp_path)
+    path = tmp_path / "north.invite"
+    path.write_text(path.read_text().partition("check =")[0])
+    with pytest.raises(SpecError, match=r"entry check is missing. Copy the whole file again"):
+        read_invitation(path)
 
 
 def test_a_folder_of_somebody_else_is_not_written_to(home, tmp_path, data):
@@ -436,6 +460,7 @@ def test_the_three_commands_over_tls(home, tmp_path, data, monkeypatch, capsys):
             assert (tmp_path / "north").exists() is (code == 0), "nothing is made of bad data"
         said = capsys.readouterr()
         assert "the invitation is still valid" in said.err
+        assert f"the container can read all files in {tmp_path}" in said.err.replace("\n", " ")
         assert "patients.csv fits the codebook of the federation: 2 rows, 2 columns" in said.out
         other = Authority.new("demo").pem().decode()
         given = read_invitation(tmp_path / "north.invite")
@@ -478,15 +503,36 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
     docker = write_dockerfile(folder, "north", data).read_text()
     assert json.loads(docker.rpartition("CMD ")[2])[-1] == str(folder)
     assert (folder / ".dockerignore").read_text() == "*\n", "keys go into no image"
-    if shutil.which("systemd-analyze"):
-        (tmp_path / "plain").mkdir()
-        unit = write_unit(tmp_path / "plain", "north", data)
-        unit.write_text(re.sub(r'ExecStart=("[^"]+"|\S+)', "ExecStart=/bin/true", unit.read_text()))
-        done = subprocess.run(
-            ["systemd-analyze", "--user", "verify", str(unit)], capture_output=True, text=True,
-            env={"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"},
-        )  # fmt: skip
-        assert "north.service" not in done.stderr, done.stderr
+    assert "docker build -t feddcd-north - < '" in docker, "no folder is sent to Docker"
+    assert "--name feddcd-north " in docker
+    assert "--pids-limit=" in docker
+    (tmp_path / "plain").mkdir()
+    write_unit(tmp_path / "plain", "north", data)
+    write_coordinator_unit(tmp_path / "plain")
+    for unit in (tmp_path / "plain").glob("*.service"):
+        text, of_user = unit.read_text(), "-system" not in unit.name
+        verb = "serve" if "coordinator" in unit.name else "site"
+        assert f"feddcd federation {verb} {unit.parent}\n" in text
+        assert ("\nUser=" in text) is ("\nProtectProc=invisible\n" in text) is not of_user
+        assert ("systemctl --user enable" in text) is of_user
+        assert "MemoryMax=" in text
+        assert re.search(r"InaccessiblePaths=-/\S*/.ssh ", text)
+        if shutil.which("systemd-analyze"):
+            unit.write_text(re.sub(r'ExecStart=("[^"]+"|\S+)', "ExecStart=/bin/true", text))
+            words = ["systemd-analyze", *["--user"] * of_user, "verify", str(unit)]
+            env = {"XDG_RUNTIME_DIR": str(tmp_path), "PATH": "/usr/bin:/bin"}
+            done = subprocess.run(words, capture_output=True, text=True, env=env)
+            assert unit.name not in done.stderr, done.stderr
+
+
+def test_root_reads_that_another_account_is_safer(tmp_path, monkeypatch):
+    for user, number in (("root", 0), ("feddcd", 1000)):
+        monkeypatch.setattr("feddcd.federation.enrolment.unit._user", lambda name=user: name)
+        monkeypatch.setattr("os.getuid", lambda number=number: number)
+        unit = write_unit(tmp_path, "north", tmp_path / "p.csv")
+        docker = write_dockerfile(tmp_path, "north", tmp_path / "p.csv")
+        texts = [unit, docker, tmp_path / "feddcd-north-system.service"]
+        assert ["CAREFUL: root" in file.read_text() for file in texts] == [user == "root"] * 3
 
 
 def test_a_container_sees_a_data_file_that_was_replaced(tmp_path):
@@ -496,12 +542,12 @@ def test_a_container_sees_a_data_file_that_was_replaced(tmp_path):
 
     def mounts(data):
         text = write_dockerfile(folder, "north", data).read_text()
-        return re.findall(r"-v ([^\s:]+):[^\s:]+(:ro)? ", text)[1:], "restart the container" in text
+        return re.findall(r"-v ([^\s:]+):[^\s:]+(:ro)? ", text)[1:], beside(folder, data)
 
     home = tmp_path / "data"
     assert mounts(home / "p.csv") == ([(str(home), ":ro")], False)
     assert mounts(folder / "p.csv") == ([], False), "the folder of the site is there anyway"
-    assert mounts(tmp_path / "p.csv") == ([(str(tmp_path / "p.csv"), ":ro")], True)
+    assert mounts(tmp_path / "p.csv") == ([(str(tmp_path), ":ro")], True)
 
 
 def test_secrets_are_written_to_new_files_whoever_may_read_those_that_are_there(home, tmp_path):

@@ -290,7 +290,7 @@ def test_who_is_not_invited(home, tmp_path):
     (stranger.folder / "policy.toml").write_text(loose_text())  # else a person is asked first
     goes_on(home, LocalNetwork([*places(home), stranger]), without=False)
     assert set(reasons(home).splitlines()) == {
-        "'intruder' is not invited; to invite this site: feddcd federation join DIR intruder"
+        "'intruder' is not invited; to invite this site: feddcd federation invite DIR intruder"
     }
 
 

@@ -137,7 +137,7 @@ def test_what_the_coordinator_knows_is_said_before_people_decide(tmp_path, monke
     monkeypatch.setattr("feddcd.federation.status.connected", lambda folder: here)
     note_state(study, "failed", reason="there is no table")
     told = status_of(home.path)["next"]
-    assert told.startswith("read above why study again ended without a result. If west agreed to ")
+    assert told.startswith("read why study again ended without a result. If west agreed to ")
     file, command = told.partition("at the top of ")[2].split(", where feddcd keeps the job of ")
     command = command.partition("Then give this command: ")[2]
     assert command == "feddcd federation study fed again --job fed/studies/again/study.toml"

@@ -44,7 +44,14 @@ from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine import programs
 from feddcd.federation.machine import serving as _serving_machine
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.link_state import FILE, STALE_S, LinkState, hangs, link_of
+from feddcd.federation.machine.link_state import (
+    FILE,
+    STALE_S,
+    UNKNOWN,
+    LinkState,
+    hangs,
+    link_of,
+)
 from feddcd.federation.machine.studies import cancel, note_state, state_of, want
 from feddcd.federation.roster import earlier_roster, load_keys, load_roster, next_roster
 from feddcd.federation.sign_up import read_roster
@@ -438,6 +445,7 @@ def test_several_studies_have_a_folder_each(folder):
     held = status_of(home.path)
     page, lines = page_of(held), "\n".join(lines_of(held))
     assert "&lt;script&gt;" in page
+    assert page.index(">study second<") < page.index(">study first<"), "the newest is not cut off"
     assert "<script" not in page
     assert "\x1b" not in page + lines
     assert "study first  not begun: nobody serves  north: " in lines
@@ -848,8 +856,41 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     assert lines[0] == f"this site is not connected: {_site_status.KNOWN_BEFORE}"
     assert status_of(north)["next"].startswith("wait a minute")
     enrolled = north / "enrolled.json"
-    os.utime(enrolled, (time.time() + 9, time.time() + 9))  # it enrols again
+    os.utime(enrolled, (time.time() + 9, time.time() + 9))  # as of a copy of the folder
+    assert status_of(north)["next"].startswith("wait a minute")
+    held = json.loads(enrolled.read_text()) | {"time": time.time() + 9}  # it enrols again
+    enrolled.write_text(json.dumps(held))
     assert ", and compare these enrolment words" in status_of(north)["next"]
+
+
+def test_after_a_minute_another_program_with_the_same_key_is_suspected(folder, monkeypatch):
+    """A copy of the folder, or a thief: waiting does not help. Each new program goes on counting,
+    and a coordinator that was away in between begins again."""
+    north, lines, now = folder / "north", [], [time.time()]
+    monkeypatch.setattr(_serving, "say", lines.append)
+    monkeypatch.setattr(time, "time", lambda: now[0])
+    unknown, error = f"the coordinator {UNKNOWN} of this site", f"h:1 says: it {UNKNOWN}"
+
+    def pass_by(seconds, state="connecting", why=unknown):
+        for _ in range(seconds // 30):
+            now[0] += 30.0
+            link = LinkState(north, "h:1")
+            link.tell("connecting", "")
+            link.tell(state, why)
+        return status_of(north)["next"]
+
+    pass_by(30, "connected", "")
+    assert pass_by(60).startswith("wait a minute")
+    held = _serving._show_ended(("", ""), error, north)
+    assert pass_by(90).startswith("look for a second copy of this folder")
+    assert status_of(north)["why"] == _site_status.ELSEWHERE
+    for _ in range(2):
+        held = _serving._show_ended(held, error, north)
+    said = [line for line in lines if line.startswith("this site is not connected")]
+    reasons = (_site_status.KNOWN_BEFORE, _site_status.ELSEWHERE)
+    assert said == [f"this site is not connected: {why}" for why in reasons]
+    pass_by(30, "connecting", "the coordinator is not reachable now (nobody there)")
+    assert pass_by(60).startswith("wait a minute")
 
 
 def test_a_connection_that_is_lost_for_seconds_is_no_news(folder, monkeypatch):

@@ -360,7 +360,7 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     sites = [{"site": name, "state": "connected"} for name in ("east", "north", "south")]
     held = lambda: [study_status(folder.of_study(name)) for name in ("first", "second")]
     told = lambda: next_step(folder, {"sites": sites, "studies": held(), "open": True})
-    assert told().startswith("read above why study second ended without a result. Then start ")
+    assert told().startswith("read why study second ended without a result. Then start ")
     note_state(folder.of_study("first"), "failed", time=6.0)  # once more
     assert told() == (
         f"study first ended without a result. {broken}. Ask the people at south to repair this. At "

@@ -4,6 +4,7 @@ import asyncio
 import shutil
 import sys
 import time
+from base64 import b64encode
 from datetime import UTC, datetime
 from email.utils import format_datetime
 
@@ -13,6 +14,8 @@ import pytest
 pytest.importorskip("flwr")
 
 import uvicorn
+from flwr.supercore.error import ApiErrorCode
+from flwr.supercore.error.catalog import API_ERROR_MAP
 from flwr.supercore.state.alembic import utils as migrations
 from sqlalchemy import create_engine
 
@@ -20,7 +23,7 @@ from feddcd._pace import LinePace, Pace, network_of
 from feddcd.flower import _connections, link
 from feddcd.flower._messages import SECRET
 from feddcd.flower._responses import Clock, TooLarge, bound
-from feddcd.flower.link import LARGEST, SETTINGS, SITES, DeskRoute, Doors
+from feddcd.flower.link import ACTIVATE, HTTP_HELD, KEY, LARGEST, SETTINGS, SITES, DeskRoute, Doors
 
 INSIDE, SITE = 4711, "/v1/fleet/pull-messages"
 PASSWORD = b"s" * 32
@@ -363,3 +366,30 @@ def test_flower_may_be_installed_in_a_folder_with_a_space(tmp_path, monkeypatch)
     monkeypatch.setattr("sys.argv", ["link", "--door", "127.0.0.1:1", "--secret", str(secret)])
     link.main()
     assert found == [str(tmp_path / "a folder, with a space" / "versions")]
+
+
+def test_who_is_connected_already_is_told_to_the_desk():
+    """By the key, which Flower has checked before it answers like this."""
+    heard, key = [], b64encode(b"a key")
+    desk = DeskRoute(DESK, lambda *_: (200, b""), 100, held_off=heard.append)
+    for path, status, port in (
+        (ACTIVATE, HTTP_HELD, 9093), (ACTIVATE, 200, 9093), (ACTIVATE, 401, 9093),
+        (SITE, HTTP_HELD, 9093), (ACTIVATE, HTTP_HELD, INSIDE),
+    ):  # fmt: skip
+
+        async def app(scope, receive, send, status=status):
+            await send({"type": "http.response.start", "status": status, "headers": []})
+
+        headers = [(b"content-length", b"5"), (KEY, key), (SECRET.encode(), PASSWORD)]
+        scope = {"type": "http", "path": path, "method": "POST", "headers": headers}
+        scope |= {"server": ("127.0.0.1", port), "client": ("127.0.0.2", 1)}
+        said = []
+
+        async def send(message, said=said):
+            said.append(message["status"])
+
+        asyncio.run(Doors(app, INSIDE, PASSWORD, desk)(scope, None, send))
+        assert said == [status]
+    assert heard == [b"a key"]
+    failed = API_ERROR_MAP[ApiErrorCode.FLEET_NODE_ACTIVATION_FAILED]
+    assert failed.http_status_code == HTTP_HELD

@@ -17,7 +17,7 @@ from ..data.tables import read_site
 from ..federation.enrolment import desk
 from ..federation.enrolment.invitation import Invitation, read_invitation, when
 from ..federation.enrolment.site import enrol, is_enrolled, look
-from ..federation.enrolment.unit import write_dockerfile, write_unit
+from ..federation.enrolment.unit import beside, write_dockerfile, write_unit
 from ..federation.folder import FederationFolder, load_place
 from ..federation.health import misnamed, moved, open_data
 from ..federation.machine.programs import site_runs
@@ -92,6 +92,8 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         if options["docker"]:
             file = write_dockerfile(folder, invitation.site, data)
             say(f"to run this site in Docker, read the first lines of {shown(file)}")
+            if beside(folder, data):
+                warn(_much_else(folder, data))
     for trouble in (*misnamed(folder), *moved(folder)):
         warn(trouble.words())
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
@@ -115,6 +117,15 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
             "by itself"
         )
     say(f"next: feddcd federation site {_quoted(folder)}")
+
+
+def _much_else(folder: Path, data: Path) -> str:
+    return (
+        f"the container can read all files in {data.resolve().parent}, because the data "
+        "file is there. If this is too much, give the data file a folder of its own before the "
+        f"first study: move it, write its new path into {shown(folder / 'site.toml')}, and enrol "
+        "again with the same invitation and the new path"
+    )
 
 
 def _say_words(words: str) -> None:

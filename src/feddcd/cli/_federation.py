@@ -18,6 +18,7 @@ from .._files import shown
 from .._text import listed, printable, sentence_list
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import in_mode
+from ..federation.enrolment.unit import write_coordinator_unit
 from ..federation.folder import FederationFolder, load_places, mend_port
 from ..federation.machine.init import certify, create
 from ..federation.machine.programs import Event, up
@@ -91,7 +92,8 @@ def init_command(options: dict[str, Any]) -> None:
             "ca.key can pretend to be the coordinator"
         )
     if not names:
-        at = shlex.quote(shown(folder.path))
+        at, unit = shlex.quote(shown(folder.path)), write_coordinator_unit(folder.path)
+        say(f"to start it together with the machine, read the first lines of {shown(unit)}")
         say(f"next, in another terminal that stays open: feddcd federation serve {at}")
         return say(f"then, for each site: feddcd federation invite {at} NAME")
     if data is None:

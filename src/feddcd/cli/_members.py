@@ -6,7 +6,7 @@ from pathlib import Path
 from .._errors import SpecError
 from .._files import shown
 from .._text import sentence_list
-from ..federation.enrolment.departed import after_departure
+from ..federation.enrolment.departed import after_departure, bar_departed, has_left
 from ..federation.enrolment.desk import check_barred, pending, take_back
 from ..federation.folder import FederationFolder
 from ..federation.machine.init import add_site
@@ -39,7 +39,13 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
     new = [site for site in sites if site in pending(folder)]
     for site in new:
         _take_back(folder, site, barred)
-    if sites := [site for site in sites if site not in new]:
+    left = [site for site in sites if barred and site not in new and has_left(folder, site)]
+    for site in left:
+        folder.bar([site])
+        bar_departed(folder, site)
+        found(sites=[site], expelled=barred)
+        say(f"{site} had left the federation before. Now it cannot be invited again")
+    if sites := [site for site in sites if site not in (*new, *left)]:
         _depart(folder, sites, barred)
 
 

@@ -15,7 +15,7 @@ from ..federation.enrolment.departed import ask_standing, is_back, left_of, word
 from ..federation.enrolment.invitation import when
 from ..federation.enrolment.site import enrolment_words
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
-from ..federation.health import Trouble, troubles
+from ..federation.health import Trouble, open_server, troubles
 from ..federation.machine.link_state import hangs, link_of
 from ..federation.machine.processes import Group
 from ..federation.machine.programs import REST_S, SITE_LOCK, node
@@ -50,6 +50,8 @@ def serve_command(path: Path) -> None:
     folder = FederationFolder(path)
     folder.config()
     again = shlex.quote(shown(folder.path))
+    for trouble in open_server(folder):
+        say(f"WARNING: {trouble.words()}")
 
     def watch(event: dict[str, Any]) -> None:
         match event["event"]:
@@ -90,7 +92,7 @@ def site_command(path: Path) -> None:
                         if _says_retired(place.folder):
                             shown_state = RETIRED, ""
                             continue
-                        shown_state = _show_ended(shown_state, why)
+                        shown_state = _show_ended(shown_state, why, place.folder)
                     time.sleep(REST_S)
                     group.again(name)
                 if hangs(link_of(place.folder), longest):
@@ -177,7 +179,7 @@ def _show_link(
         if now[0] == "connected":
             is_back(folder)
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
-        why = why_of(now[1])
+        why = why_of(now[1], folder) if now[0] == "connecting" else now[1]
         say(f"{to}: {why}" if why else to)
         last = enrolment_words(folder).split()[3:]  # those that a person here has to hear
         if (before[0], now[0]) == (WAITS_FOR_CONFIRM, "connected") and last:
@@ -188,10 +190,11 @@ def _show_link(
     return now
 
 
-def _show_ended(before: tuple[str, str], why: str) -> tuple[str, str]:
+def _show_ended(before: tuple[str, str], said: str, folder: Path | None = None) -> tuple[str, str]:
     """Once for each reason, as the program ends again and again until a person has mended it."""
+    why = why_of(said, folder)
     if before != (ENDED, why):
-        say(f"this site is not connected: {why_of(why)}")
+        say(f"this site is not connected: {why}")
         say(f"this site tries again every {REST_S:g} s")
     return ENDED, why
 

@@ -59,7 +59,8 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
     exchange = LocalExchange(places, loss=trial.loss, seed=trial.seed, ask=ask)
     if job is not None:
         with owner_only():
-            folder = want(folder, study or _named(job), study_text(job, trial.mode, ""), trial=True)
+            text = study_text(job, trial.mode, "")
+            folder = want(folder, study or _named(job), text, trial=True, job=job)
         if len(loose) < len(places) and folder.config().plan is not None:
             warn_certain(folder, EARLIER)
     config = folder.config()

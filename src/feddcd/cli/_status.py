@@ -182,6 +182,7 @@ def page_of(held: Mapping[str, Any]) -> str:
     title = str(held.get("federation") or held.get("site"))
     parts = [header(title, f"Next: {held['next']}"), pairs("Now", _facts(held), "settings")]
     for name, rows in _tables(held):
+        rows = rows[::-1] if name == "studies" else rows  # the newest first
         if rows:
             head = ("", *[""] * (len(rows[0]) - 1))
             parts.append(table(name, head, ("", rows), style="words"))

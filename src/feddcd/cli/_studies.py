@@ -35,7 +35,7 @@ def study_command(
     if job is None and not kept.exists():
         raise SpecError("--job is missing; give the job file of the study: --job FILE")
     with owner_only():
-        study = want(folder, name, study_text(job or kept, mode, purpose, wait))
+        study = want(folder, name, study_text(job or kept, mode, purpose, wait), job=job)
     if job is None:
         say(f"without --job, study {name} uses the job that feddcd has kept: {shown(kept)}")
     found(study=name, folder=study.results, state=state_of(study)["state"])

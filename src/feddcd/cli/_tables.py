@@ -34,6 +34,11 @@ LINES = {  # by event: what an administrator should know
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
     "died": "the program {program} stopped, and feddcd starts it again",
+    "two programs": (
+        "CAREFUL: {site} is connected, but another program tries to connect with its key, too: "
+        "from a copy of its folder, or somebody stole the key. Call the person at {site}. To shut "
+        "this key out: feddcd federation retire DIR {site}"
+    ),
     "enrolled": "{site} enrolled; call the person at {site}, and then confirm {site}",
     "not enrolled": "the coordinator refused the enrolment of {site} from {host}: {reason}",
     "confirmed": "{site} is confirmed",

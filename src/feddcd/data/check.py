@@ -130,11 +130,12 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
     right = [f"{what}: {got:,}" for what, (expected, got) in seen.items() if expected is not None]
     right += [] if file.last else [f"no index above {features:,}"]
     unknown = [what for what, (expected, _) in seen.items() if expected is None]
-    if None in labels.values():
+    known = [f"label {y:g}: {plural(n, 'time')}" for y, n in labels.items() if n is not None]
+    if len(known) < len(labels):
         right.append(f"labels: {_list(sorted(labels))}")
         unknown.append("how often each label occurs")
     else:
-        right.append("; ".join(f"label {y:g}: {plural(n, 'time')}" for y, n in labels.items()))
+        right.append("; ".join(known))
     rest = (
         f". Not checked, because feddcd does not know the right numbers: {', '.join(unknown)}"
         if unknown

@@ -9,9 +9,11 @@ from .._text import sentence_list
 from ..sums.roster import FEWEST
 from .folder import STUDY, FederationFolder
 from .machine.studies import OPEN
+from .site.told import lacked_by
 from .trial import is_trial, next_in_trial
 
 MOST_BYTES = 1 << 24  # of the file of a study
+BEGIN_S = 60.0  # after the port was opened: sites connect by themselves
 UNREADABLE = "invitation cannot be read"
 PAUSE = "the end of a pause"  # in place of what people have to decide about
 OWN = "federation.toml"  # in place of the name of a study
@@ -23,7 +25,7 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     """What to do now: first what stops all else, then what a person can do while others decide."""
     at = shlex.quote(shown(folder.path))
     if hang := held.get("silent"):
-        return _after_hang(at, hang["holder"])
+        return _after_hang(at, hang["holder"], hang.get("programs", ()))
     if not held["sites"]:
         return f"invite a site: feddcd federation invite {at} NAME"
     stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
@@ -47,10 +49,10 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     told = _waits_for(running[0]) if running else ""
     by_state = _by_state(held)
     if running and running[0]["waits"].get("people"):
-        calls = _calls(at, by_state)
+        calls = _calls(at, held)
         return f"{told}. Meanwhile: {calls}" if calls else told
     told = told or (_after_failure(at, failed, held) if failed else _new_study(at, by_state))
-    return _calls(at, by_state) or told
+    return _calls(at, held) or told
 
 
 def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:
@@ -77,10 +79,11 @@ def _by_state(held: Mapping[str, Any]) -> dict[str, list[str]]:
     return found
 
 
-def _after_hang(at: str, holder: str) -> str:
+def _after_hang(at: str, holder: str, programs: Sequence[int]) -> str:
     number = holder.removeprefix("process ")
     known = number.isdigit()
-    go_on = f", or give this command: kill -CONT {number}" if known else ""
+    all_ = " ".join([number, *map(str, programs)])  # each may be suspended
+    go_on = f", or give this command: kill -CONT {all_}" if known else ""
     end = f", or with this command: kill {number}" if known else ""
     return (
         f"look at the program `feddcd federation serve` ({holder}), which does not respond. If it "
@@ -115,9 +118,16 @@ def _waits_for(study: Mapping[str, Any]) -> str:
     return f"wait for study {study['study']}: {why}"
 
 
-def _calls(at: str, by_state: Mapping[str, list[str]]) -> str:
+def _calls(at: str, held: Mapping[str, Any]) -> str:
     """The people whom the person at the coordinator has to call: of sites, then of new sites."""
+    by_state = _by_state(held)
     if away := by_state.get("not connected"):
+        if held.get("opened_for", BEGIN_S) < BEGIN_S:
+            names = sentence_list(away)
+            return (
+                f"wait a minute, because `serve` has just started. If the programs at {names} run, "
+                "they connect again by themselves"
+            )
         return (
             f"ask the people at {', '.join(away)} to start their site: feddcd federation "
             "site SITE_DIR"
@@ -173,10 +183,24 @@ def _lacks_sites(study: Mapping[str, Any], held: Mapping[str, Any]) -> bool:
     return members < FEWEST and f"needs at least {FEWEST} sites" in study["reason"]
 
 
+def _wrong_name(at: str, study: str, column: str, sites: Sequence[str]) -> str:
+    """No site has to repair anything where the name of a column is wrong in the job."""
+    own = study == OWN
+    file = f"{at}/federation.toml" if own else "the job file"
+    again = f"up {at}" if own else f"study {at} {study} --job FILE"
+    return (
+        f"study {study} ended without a result, because {sentence_list(sites)} have no column "
+        f"{column}. Check this name in {file}, then start the study again: feddcd federation "
+        f"{again}. If the name is right, ask the people at these sites to add the column"
+    )
+
+
 def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -> str:
     """What is broken, whom to call, about which job, and how the study begins again."""
     name, job, broken = study["study"], study["job"], study["broken"]
-    told = [] if study["refused"] else [f"read above why study {name} ended without a result"]
+    if (column := lacked_by(broken)) and len(broken) == len(study["refused"]):
+        return _wrong_name(at, name, column, sorted(broken))
+    told = [] if study["refused"] else [f"read why study {name} ended without a result"]
     if broken:
         told = [f"study {name} ended without a result", *(broken[site] for site in sorted(broken))]
         told.append(

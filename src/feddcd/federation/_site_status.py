@@ -8,13 +8,23 @@ from typing import Any
 
 from .._errors import FeddcdError
 from .._files import holder_of, shown
+from .._proxy import THROUGH
 from .._text import printable, spoken
 from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
-from .enrolment.site import ENROLLED, enrolment_words
+from .enrolment.site import enrolled_at, enrolment_words
 from .folder import load_address, load_limits, load_place
 from .health import troubles
-from .machine.link_state import SILENT_S, hangs, let_in_at, link_of
+from .machine.link_state import (
+    HELD_S,
+    RESTARTED,
+    SILENT_S,
+    UNKNOWN,
+    hangs,
+    let_in_at,
+    link_of,
+    refused_since,
+)
 from .machine.programs import SITE_LOCK, site_runs
 from .roster import ROSTER, load_roster
 from .site.approval import LIST, SHORT, about_waiting, asked_words, denied, waiting
@@ -24,8 +34,6 @@ from .site.log_words import time_of, told
 from .site.missing import LOOK_S, looks
 from .trial import in_trial
 
-UNKNOWN = "does not know the key"  # as a node says before it is confirmed
-RESTARTED = "has probably restarted"  # as one says that was let in before
 UNCONFIRMED = "the person at the coordinator has not confirmed this site yet"
 KNOWN_BEFORE = (
     "the coordinator let this site in before, but does not let it in now. Perhaps the coordinator "
@@ -34,6 +42,11 @@ KNOWN_BEFORE = (
     "coordinator whether this site is still a member"
 )
 SILENT = "not responding"  # of the program of a site that runs
+ELSEWHERE = (
+    "the coordinator let this site in before, but has not let it in for more than a minute. "
+    "Another program may be connected with the key of this site: a copy of its folder, or somebody "
+    "who stole the key"
+)
 LAST = 5  # lines of the log, or of events, that are shown
 
 
@@ -48,7 +61,8 @@ def site_status(folder: Path) -> dict[str, Any]:
     left_for_good, gone = words_at_site(folder), left_of(folder)
     state = "not in the federation" if left_for_good else state
     new = state == "connecting" and is_unconfirmed(folder, str(link["why"]))
-    why = UNCONFIRMED if new else "" if left_for_good else printable(why_of(str(link["why"])))
+    told = printable(why_of(str(link["why"]), folder))
+    why = UNCONFIRMED if new else "" if left_for_good else told
     if silent := not left_for_good and hangs(link, load_limits(folder)[0], SILENT_S):
         state, why = SILENT, _silence(link)
     ids = [] if left_for_good else waiting(folder)
@@ -117,10 +131,10 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 def is_new(folder: Path) -> bool:
     """Whether the coordinator has not let this site in since it enrolled: nobody confirmed it."""
-    last, enrolled = let_in_at(folder), folder / ENROLLED
+    last, enrolled = let_in_at(folder), enrolled_at(folder)
     if last is None:
         return not (folder / ROSTER).exists()
-    return enrolled.exists() and last < enrolled.stat().st_mtime
+    return enrolled is not None and last < enrolled
 
 
 def _roster(folder: Path) -> tuple[list[str], str | None]:
@@ -138,8 +152,12 @@ def is_unconfirmed(folder: Path, why: str) -> bool:
     return (not why or UNKNOWN in why or RESTARTED in why) and is_new(folder)
 
 
-def why_of(said: str) -> str:
+def why_of(said: str, folder: Path | None = None) -> str:
     """Of a site that was let in before: nobody has to confirm it, and its key is the right one."""
+    since = refused_since(folder) if folder else None
+    refused = not said or UNKNOWN in said or RESTARTED in said
+    if refused and since is not None and time.time() - since > HELD_S:
+        return ELSEWHERE
     return KNOWN_BEFORE if UNKNOWN in said else said
 
 
@@ -185,6 +203,20 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"call the person at the coordinator, and compare these enrolment words: {words}"
     if held["why"] == KNOWN_BEFORE:
         return "wait a minute: this site tries again by itself"
+    if held["why"] == ELSEWHERE:
+        return (
+            "look for a second copy of this folder, also in containers and on other machines, and "
+            "stop the program that uses it. If you find no copy, call the person at the "
+            "coordinator at once: the coordinator can retire this site, and you can enrol it again "
+            "with new keys"
+        )
+    if held["state"] == "connecting" and THROUGH in held["why"]:
+        return (
+            "ask the administrator of your network whether the proxy runs and lets this machine "
+            f"reach {held['coordinator']}. If this machine needs no proxy to reach it, write "
+            f"{held['coordinator'].rpartition(':')[0]} into the environment variable NO_PROXY, "
+            "and start this site again"
+        )
     if held["state"] == "connecting":
         return (
             "wait a minute. If there is still no connection, ask the person at the "

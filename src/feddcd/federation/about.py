@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from .._errors import SpecError
 from .._text import printable, sentence_list
+from .site.told import lacking
 
 MOST_LETTERS = 300  # of a purpose
 MOST_SITES = 200  # that an end names
@@ -35,6 +36,14 @@ REFUSALS = {  # by code; a person who denies and a rule that refuses sound the s
 }
 
 
+MENDED = "After you have changed this, the coordinator can start the study again"
+NO_COLUMN = (
+    "If the name of the column is wrong, only the person at the coordinator can correct it, in the "
+    "job file. If your data lack this column, add it. Then the coordinator can start the study "
+    "again"
+)
+
+
 class About(NamedTuple):
     """`study` is empty where a message names none."""
 
@@ -55,7 +64,7 @@ class StudyEnd(NamedTuple):
     def words(self, reason: str = "") -> str:
         """`reason` is that of the site that reads this, where it ended the study itself."""
         if reason:
-            more = "After you have changed this, the coordinator can start the study again"
+            more = NO_COLUMN if lacking(reason) else MENDED
             return f"ended without a result, because this site refused: {reason}. {more}"
         names = sorted(self.sites)
         of = f" for {sentence_list(names)}" if names else ""

@@ -9,6 +9,7 @@ sites/NAME/                site.toml, policy.toml, key pair, ca.crt; later state
 import json
 import os
 import re
+import shlex
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -19,6 +20,7 @@ from typing import Any, NamedTuple
 from .._errors import FolderError, SpecError
 from .._files import Disk, private, save, shown
 from .._settings import check_names, read_toml
+from .._text import sentence_list
 from ..data.frames import Reading
 from .about import ALONE, About
 from .config import Config, load_config, load_study
@@ -193,7 +195,16 @@ def _reading(values: Mapping[str, Any]) -> Reading:
 def load_places(folder: FederationFolder) -> list[SitePlace]:
     """The invited sites, less those that are to leave."""
     leaving = folder.leaving()
-    return [load_place(folder.site(name)) for name in folder.invited() if name not in leaving]
+    names = [name for name in folder.invited() if name not in leaving]
+    if away := [name for name in names if not folder.site(name).exists()]:
+        at = shlex.quote(shown(folder.path))
+        raise SpecError(
+            f"{shown(folder.path / 'sites')} has no folder of {sentence_list(away)}. The commands "
+            "`up` and `simulate` need the folders of all sites on this machine. If your sites are "
+            f"on other machines: feddcd federation serve {at}, and then feddcd federation study "
+            f"{at} NAME --job FILE"
+        )
+    return [load_place(folder.site(name)) for name in names]
 
 
 def load_address(folder: Path) -> str:
@@ -227,15 +238,16 @@ def load_limits(folder: Path) -> tuple[float, int]:
     """The most seconds and bytes of memory for one answer; without a word, ten minutes and half
     of this machine's memory."""
     values = _site_toml(folder)
-    half = _memory() / 2 / GIB
+    half = machine_memory() / 2 / GIB
     seconds, memory = (float(values.get(k, d)) for k, d in zip(LIMITS, (600, half), strict=True))
     return seconds, int(memory * GIB)
 
 
-def _memory() -> int:
+def machine_memory() -> int:
+    """In bytes; 0 where this system does not say it."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):  # this system does not say it: no limit
+    except (AttributeError, OSError, ValueError):
         return 0
 
 

@@ -17,7 +17,7 @@ from ..data.codebook import FILE as CODEBOOK
 from ..data.codebook import load_codebook
 from ._columns_named import unknown_columns
 from .enrolment.site import ENROLLED
-from .folder import load_limits, load_place
+from .folder import FederationFolder, load_limits, load_place
 from .machine.keys import load_private, public_of, same_key
 from .roster import KEYS, ROSTER, load_keys, load_roster
 from .site.log import LOG, TODO, verify_log
@@ -179,6 +179,16 @@ def _modes(folder: Path) -> Iterator[Trouble]:
     for name in OWN:
         if _is_open(folder / name, 0o022):
             yield _opened(folder / name, "change this file", "600")
+
+
+def open_server(folder: FederationFolder) -> list[Trouble]:
+    """At the coordinator: who has the key of its server can pretend to be it."""
+    found = []
+    if _is_open(folder.path, 0o077):
+        found.append(_opened(folder.path, "read or change the folder of this federation", "700"))
+    if _is_open(key := folder.server / "server.key", 0o077):
+        found.append(_opened(key, "read or change the private key of the coordinator", "600"))
+    return found
 
 
 def _owners(folder: Path) -> Iterator[Trouble]:

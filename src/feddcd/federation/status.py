@@ -28,7 +28,7 @@ from .about import in_study
 from .enrolment import desk
 from .enrolment.invitation import when
 from .folder import WAITED, FederationFolder
-from .machine.programs import connected, hang_of, is_up, looked
+from .machine.programs import connected, hang_of, is_up, looked, opened_for
 from .machine.studies import ahead_of, result_of, state_of
 from .site.approval import SHORT
 from .site.told import in_short, kind_of
@@ -63,6 +63,8 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
         "as_of": _age(looked(folder)) if up else None,
         "silent": hang._asdict() if hang else None,
     }  # fmt: skip
+    if (seconds := opened_for(folder) if up else None) is not None:
+        held["opened_for"] = round(seconds, 1)
     return held | {"next": next_step(folder, held)}
 
 

@@ -38,6 +38,7 @@ from flwr.supercore.task_identity import TaskIdentity
 
 from .. import _errors
 from . import FlowerExchange
+from ._calls import use_own
 from ._messages import BUNDLE, SECRET
 
 # Flower wants names of components; nobody imports them
@@ -155,7 +156,9 @@ class Inside(NamedTuple):
 
     def _client(self, kind: Any, *interceptors: Any, **how: Any) -> Any:
         chain = [_Secret(self.secret), *interceptors]
-        return kind.from_server_address(self.address, False, self.authority, chain, **how)
+        made = kind.from_server_address(self.address, False, self.authority, chain, **how)
+        use_own(made, self.authority)
+        return made
 
 
 def _bundle() -> bytes:

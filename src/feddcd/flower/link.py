@@ -12,11 +12,13 @@ readers can differ about where one ends; here the path that is checked is the pa
 
 import argparse
 import asyncio
+import base64
 import hmac
 import shutil
 import socket
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from logging import WARNING
 from pathlib import Path
@@ -24,6 +26,7 @@ from typing import Any, NamedTuple
 
 import uvicorn
 from flwr.supercore import log
+from flwr.supercore.constant import FLEET_HTTP_PUBLIC_KEY_HEADER
 from flwr.supercore.state.alembic import utils as migrations
 from flwr.superlink.cli import flower_superlink
 
@@ -39,7 +42,9 @@ SITES = frozenset(
         "pull-object", "confirm-message-received", "push-messages", "push-object",
     )
 )  # fmt: skip
-PUSH = "/v1/fleet/push-"
+PUSH, ACTIVATE = "/v1/fleet/push-", "/v1/fleet/activate-node"
+HTTP_HELD = 412
+KEY = FLEET_HTTP_PUBLIC_KEY_HEADER.lower().encode()
 ROOM, ROOM_SHARE = 1 << 30, 0.02  # bytes, or of the disk: sites do not fill the rest of it
 LARGEST = 16 << 20  # bytes of one request; Flower cuts arrays into pieces of 5 MiB
 LARGEST_HEAD = 16 << 10  # bytes of its headers
@@ -66,6 +71,7 @@ class DeskRoute(NamedTuple):
     of_host: int = 20  # calls in a minute
     of_all: int = 100
     known: Callable[[bytes], bool] = lambda data: False
+    held_off: Callable[[bytes], None] = lambda key: None  # a known key that is connected already
 
 
 class Doors:
@@ -93,8 +99,11 @@ class Doors:
         status = self._refusal(scope)
         if status:
             return await self._refuse(status, scope, send)
-        outside = scope["server"][1] != self._inside
-        await self._app(scope, _counted(receive, LARGEST) if outside else receive, send)
+        if scope["server"][1] == self._inside:
+            return await self._app(scope, receive, send)
+        if self._desk is not None and scope["path"] == ACTIVATE:
+            send = _heard(scope, send, self._desk.held_off)
+        await self._app(scope, _counted(receive, LARGEST), send)
 
     def _at_desk(self, scope: Any, desk: DeskRoute) -> bool:
         if scope["type"] != "http" or scope["server"][1] == self._inside:
@@ -143,6 +152,19 @@ class Doors:
         if scope["path"].startswith(PUSH) and not self._room():
             return 507
         return _misfit(scope, LARGEST)
+
+
+def _heard(scope: Any, send: Any, held_off: Callable[[bytes], None]) -> Any:
+    """How Flower answers, once it has checked who asks, where the node of this key is online."""
+
+    async def hearing(message: Any) -> None:
+        if message["type"] == "http.response.start" and message["status"] == HTTP_HELD:
+            given = dict(scope["headers"]).get(KEY, b"")
+            with suppress(ValueError):
+                await asyncio.to_thread(held_off, base64.b64decode(given, validate=True))
+        await send(message)
+
+    return hearing
 
 
 def _misfit(scope: Any, largest: int) -> int:

@@ -46,7 +46,9 @@ from flwr.supernode.node_auth_http_interceptor import NodeAuthHttpInterceptor
 
 from .. import _errors
 from .._pace import LinePace
+from .._proxy import proxy_of, through
 from .._text import printable, reason_in
+from ._calls import use_own
 from ._messages import BUNDLE, wrap
 from ._responses import (
     LARGEST,
@@ -82,15 +84,13 @@ class SiteNode:
     ):  # fmt: skip
         self._address, self.answering = address, answering
         self._refuse, self._note, self._say, self._tell = refuse, note, say, tell
+        self._proxy = proxy_of(address)
         self._public = public_key_to_bytes(key.public_key())
         auth = NodeAuthHttpInterceptor(key, key.public_key())
         chain = [RuntimeVersionHttpInterceptor(component_name="SuperNode"), auth]
         self._client = FleetHttpClient.from_server_address(address, False, authority, chain)
         self.clock = Clock()
-        # a redirection would lead elsewhere, and a packed body could unpack to any size
-        self._client._client.follow_redirects = False
-        self._client._client.headers["accept-encoding"] = "identity"
-        self._client._client.event_hooks = {"response": [self.clock, bound]}
+        use_own(self._client, authority, self._proxy, (self.clock, bound))
         self._node = Node()
         self._runs: set[int] = set()
         self._unknown, self._lines = threading.Event(), LinePace(UNREAD)
@@ -266,7 +266,8 @@ class SiteNode:
                     raise _errors.FlowerError(
                         f"{self._address} is not the coordinator that this site knows: {why}"
                     ) from None
-            away = f"the coordinator is not reachable now ({why}); this site tries again"
+            why = f"not reachable now{through(self._proxy)} ({why})"
+            away = f"the coordinator is {why}; this site tries again"
             self._tell("connecting", away)
             if not told:
                 self._say(f"{self._address}: {away}")

@@ -16,7 +16,7 @@ from .. import wire
 from ..about import ALONE, StudyEnd, read_ended
 from ..enrolment.departed import after_departure, departure_of
 from ..folder import FederationFolder
-from ..site.told import kind_of
+from ..site.told import kind_of, lacked_by
 from ..wire import Envelope
 from .nodes import Cancelled, Nodes
 
@@ -89,6 +89,13 @@ def left_over(sites: Iterable[str]) -> str:
 
 def next_step(refused: Mapping[str, str], job: str = "") -> str:
     """What the person at the coordinator can do now, and whom to call."""
+    if column := lacked_by(refused):
+        names = sentence_list(sorted(refused))
+        return (
+            f"Next: check the name {column} in the job file, because {names} "
+            "have no column of this name. Then give the same command with the corrected job file. "
+            "If the name is right, ask the people at these sites to add the column."
+        )
     ruled = any(kind_of(reason) == "rules" for reason in refused.values())
     denied = (
         "If a person there denied the request, a person there can still approve it, with: feddcd "

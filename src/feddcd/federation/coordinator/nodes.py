@@ -172,7 +172,7 @@ class Nodes:
         if client not in invited:
             raise Refused(
                 f"{client!r} is not invited; to invite this site: feddcd federation "
-                f"join DIR {client}"
+                f"invite DIR {client}"
             )
         if key and not same_key(key, invited[client]):
             raise Refused(f"a site that calls itself {client} does not have the key of {client}")

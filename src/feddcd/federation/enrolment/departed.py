@@ -81,6 +81,18 @@ def departure_of(folder: FederationFolder, site: str) -> Departure | None:
     return _read(folder.server / "left" / f"{site}.json")
 
 
+def has_left(folder: FederationFolder, site: str) -> bool:
+    """Whether it was in the federation, and is not now."""
+    return site not in folder.invited() and departure_of(folder, site) is not None
+
+
+def bar_departed(folder: FederationFolder, site: str) -> None:
+    """Of one that was retired: it learns that it cannot come back."""
+    path = folder.server / "left" / f"{site}.json"
+    folder.save(path, json.loads(path.read_text()) | {"barred": True})
+    folder.note("retired", sites=[site], barred=True)
+
+
 def after_departure(folder: FederationFolder, gone: Sequence[str]) -> str:
     """What the person at the coordinator does next about a study that lost these sites."""
     names, left = sentence_list(gone), sorted(folder.invited())

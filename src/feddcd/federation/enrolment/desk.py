@@ -10,6 +10,7 @@
 Nothing of a claim is believed before a person confirms it. Every claim that is refused is noted.
 """
 
+import shlex
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -60,7 +61,11 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
             raise SpecError(f"there is already a site {other}; choose another name")
     check_barred(site, folder.barred())
     if folder.key(site).exists():
-        raise SpecError(f"the site {site} is already in the federation")
+        at = shlex.quote(shown(folder.path))
+        raise SpecError(
+            f"the site {site} is already in the federation. To let it enrol with new keys, first "
+            f"take it out: feddcd federation retire {at} {site}"
+        )
     config, now = folder.config(), time.time()
     address = check_address(f"{config.host}:{config.port}")
     certificate = (folder.server / "ca.crt").read_text()

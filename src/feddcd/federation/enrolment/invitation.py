@@ -96,7 +96,8 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
     for name, kind in kinds.items():
         if type(values.get(name)) is not kind:
             raise SpecError(
-                f"{path}: the invitation is not complete, because the entry {name} is missing"
+                f"{path}: the invitation is not complete, because the entry {name} is missing. "
+                f"Copy the whole file again, or {_ASK}"
             )
     try:
         pem = ssl.DER_cert_to_PEM_cert(ssl.PEM_cert_to_DER_cert(_pem(values["certificate"])))
@@ -104,7 +105,9 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
         found = Invitation._make([*given, pem, values["token"]])
         same = found.authority == values["authority"]
     except ValueError:
-        raise SpecError(f"{path}: the certificate in the invitation cannot be read") from None
+        raise SpecError(
+            f"{path}: the certificate in the invitation cannot be read; {_ASK}"
+        ) from None
     if not same:
         raise SpecError(
             f"{path}: the certificate in the invitation does not match the fingerprint in the "

@@ -8,18 +8,22 @@ NAME/              the site's folder, made where the command is run
     policy.toml    careful
 """
 
+import base64
 import http.client
 import json
 import shutil
 import ssl
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
+from urllib.parse import unquote, urlsplit
 
 import tomli_w
 
 from ..._errors import FolderError, Refused, SpecError
 from ..._files import Disk, owner_only, save, shown
+from ..._proxy import proxy_of, through
 from ..._text import printable, reason_in
 from ...data.codebook import FILE as CODEBOOK
 from ...sums.keys import SiteKeys
@@ -99,7 +103,8 @@ def enrol(
         if not said.get("confirmed") and (closed := end_all(folder)):  # of before it left
             append(folder, {"enrolled": invitation.address, "closed": closed})
         (folder / LEFT).unlink(missing_ok=True)
-        save(Disk(), folder / ENROLLED, held | {"authority": invitation.authority})
+        held |= {"authority": invitation.authority, "time": round(time.time(), 3)}
+        save(Disk(), folder / ENROLLED, held)
     return Enrolled(folder, claim.words(), said.get("confirmed") is True, kept)
 
 
@@ -109,6 +114,17 @@ def enrolment_words(folder: Path) -> str:
         return str(json.loads((folder / ENROLLED).read_text())["words"])
     except (OSError, ValueError, LookupError):
         return ""
+
+
+def enrolled_at(folder: Path) -> float | None:
+    """When the site enrolled last. Of earlier versions the time of the file, which a copy of the
+    folder does not keep."""
+    path = folder / ENROLLED
+    try:
+        held = json.loads(path.read_text())
+        return float(held.get("time") or path.stat().st_mtime)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
 
 
 def _prepare(invitation: Invitation, folder: Path) -> Claim:
@@ -181,9 +197,8 @@ def over_tls(invitation: Callee, data: bytes) -> tuple[int, bytes]:
     trust = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     trust.minimum_version = ssl.TLSVersion.TLSv1_2
     trust.load_verify_locations(cadata=invitation.certificate)
-    call = http.client.HTTPSConnection(
-        host.strip("[]"), int(port), timeout=TIMEOUT_S, context=trust
-    )
+    proxy = proxy_of(invitation.address)
+    call = _connection(host.strip("[]"), int(port), proxy, trust)
     try:
         call.request("POST", PATH, data, {"content-type": "application/json"})
         answer = call.getresponse()
@@ -194,12 +209,27 @@ def over_tls(invitation: Callee, data: bytes) -> tuple[int, bytes]:
         ) from None
     except (OSError, http.client.HTTPException) as error:
         raise SpecError(
-            f"{invitation.address} does not answer: {reason_in(error)}. "
-            "The coordinator must run (feddcd federation serve DIR), and this machine "
-            "must be able to reach its port"
+            f"{invitation.address} does not answer{through(proxy)}: {reason_in(error)}. "
+            f"The coordinator must run (feddcd federation serve DIR), and "
+            f"{'the proxy' if proxy else 'this machine'} must be able to reach its port"
         ) from None
     finally:
         call.close()
     if len(held) > LARGEST_ANSWER:
         raise Refused(f"the answer of {invitation.address} is too large")
     return answer.status, held
+
+
+def _connection(
+    host: str, port: int, proxy: str, trust: ssl.SSLContext
+) -> http.client.HTTPSConnection:
+    if not proxy:
+        return http.client.HTTPSConnection(host, port, timeout=TIMEOUT_S, context=trust)
+    way = urlsplit(proxy)
+    user = f"{unquote(way.username or '')}:{unquote(way.password or '')}".encode()
+    headers = {"Proxy-Authorization": f"Basic {base64.b64encode(user).decode()}"}
+    call = http.client.HTTPSConnection(
+        way.hostname or "", way.port or 80, timeout=TIMEOUT_S, context=trust
+    )
+    call.set_tunnel(host, port, headers if way.username else None)
+    return call

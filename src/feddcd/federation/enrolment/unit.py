@@ -1,4 +1,4 @@
-"""How a system starts a site: a hardened systemd user unit, and a Dockerfile."""
+"""How a system starts a site or a coordinator: hardened systemd units, and a Dockerfile."""
 
 import json
 import os
@@ -7,33 +7,45 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-_UNIT_HEAD = """\
-# With this file, the system starts the site {site}. Give these commands as the user who enrolled:
-"""
-_UNIT = """\
-#   mkdir -p ~/.config/systemd/user && cp {name} ~/.config/systemd/user/
+from ..folder import machine_memory
+
+_HEAD = """\
+# With this file, the system starts {what}. Give these commands as the user {user}:
+#   mkdir -p ~/.config/systemd/user && cp {path} ~/.config/systemd/user/
 #   systemctl --user daemon-reload && systemctl --user enable --now {name}
-#   loginctl enable-linger    # so that the site also runs when nobody is logged in
+#   loginctl enable-linger    # so that it also runs when nobody is logged in
+# If the account cannot use systemctl --user (a service account), use {other} instead.
+"""
+_SYSTEM_HEAD = """\
+# With this file, the system starts {what} under the account {user}. Give these commands as root:
+#   cp {path} /etc/systemd/system/{other}
+#   systemctl daemon-reload && systemctl enable --now {other}
+# Do not use the file {other} of this folder at the same time: it is for systemctl --user.
+"""
+_ROOT = "# CAREFUL: root made this folder. An account of its own, without other rights, is safer.\n"
+_UNIT = """\
 [Unit]
-Description=feddcd site {site}
-# the site tries again until there is a network
+Description=feddcd {title}
+# it tries again until there is a network
 StartLimitIntervalSec=0
 
 [Service]
-ExecStart={command} federation site {folder}
+{account}ExecStart={command} federation {verb} {folder}
+# behind a proxy: Environment=HTTPS_PROXY=http://HOST:PORT
 Restart=always
 RestartSec=10
 KillMode=mixed
 TimeoutStopSec=30
 UMask=0077
+MemoryMax=75%
+TasksMax={tasks}
 NoNewPrivileges=yes
 PrivateTmp=yes
 ProtectSystem=strict
 ProtectHome=read-only
+InaccessiblePaths={hidden}
 ReadWritePaths={folder}
-# the sign - lets the site start also while the data file is missing
-ReadOnlyPaths={data}
-ProtectKernelTunables=yes
+{reads}ProtectKernelTunables=yes
 ProtectControlGroups=yes
 RestrictAddressFamilies=AF_INET AF_INET6 AF_UNIX
 RestrictNamespaces=yes
@@ -43,19 +55,36 @@ LockPersonality=yes
 SystemCallArchitectures=native
 SystemCallFilter=@system-service
 LimitCORE=0
-
+{more}
 [Install]
-WantedBy=default.target
+WantedBy={target}
 """
+_READS = """\
+# the sign - lets the site start also while the data file is missing
+ReadOnlyPaths={data}
+"""
+_OF_SYSTEM = """\
+CapabilityBoundingSet=
+PrivateDevices=yes
+ProtectClock=yes
+ProtectHostname=yes
+ProtectKernelLogs=yes
+ProtectKernelModules=yes
+ProtectProc=invisible
+RemoveIPC=yes
+"""
+HIDDEN = (".ssh", ".gnupg", ".aws", ".kube", ".docker")  # in the home of the user
+TASKS = 2048  # processes and threads
 _DOCKER_HEAD = """\
 # With this file, the site {site} runs in Docker. The container opens no port.
 # The folder of the site and its data stay outside of the image. Give these commands:
 """
 _DOCKER = """\
-#   docker build -t feddcd-{site} -f {folder}/Dockerfile {folder}
-#   docker run -d --restart=always --read-only --tmpfs /tmp --cap-drop=ALL \\
-#     --security-opt=no-new-privileges --user {user} \\
+#   docker build -t feddcd-{site} - < {file}
+#   docker run -d --name feddcd-{site} --restart=always --read-only --tmpfs /tmp --cap-drop=ALL \\
+#     --security-opt=no-new-privileges --user {user} --pids-limit={tasks} {memory}\\
 #     -v {folder}:{folder} {mount}feddcd-{site}
+# Behind a proxy, add to the second command: -e HTTPS_PROXY=http://HOST:PORT
 {note}FROM python:{python}-slim
 RUN pip install --no-cache-dir 'feddcd[flower]=={version}'
 ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1
@@ -65,48 +94,81 @@ _FOLDER_NOTE = """\
 # The container can read the whole folder of the data file, so keep no other files in it.
 # A container that had only the data file would still read the old rows after: mv new.csv {data}
 """
-_FILE_NOTE = """\
-# After you replace the data file with mv, restart the container: it keeps the old rows until then.
-"""
 IGNORED = "*\n"  # nothing of the site's folder goes into an image
 
 
 def write_unit(folder: Path, site: str, data: Path) -> Path:
-    """feddcd-NAME.service, in the site's folder; nothing is installed."""
-    path = folder / f"feddcd-{site}.service"
-    command = Path(sys.executable).with_name("feddcd")
-    words = {"command": command, "folder": folder.resolve(), "data": f"-{data.resolve()}"}
-    quoted = {name: _quoted(str(word)) for name, word in words.items()}
-    text = (_UNIT_HEAD + _UNIT).format(site=site, name=path.name, **quoted)
-    path.write_text(text, "utf-8")
-    return path
+    """feddcd-NAME.service, in the site's folder, and a second one for a service account; nothing
+    is installed."""
+    reads = _READS.format(data=_quoted(f"-{data.resolve()}"))
+    words = {"what": f"the site {site}", "title": f"site {site}", "verb": "site", "reads": reads}
+    return _write_units(folder, f"feddcd-{site}", words)
+
+
+def write_coordinator_unit(folder: Path) -> Path:
+    """Also for the coordinator, in the folder of the federation."""
+    words = {"what": "the coordinator", "title": "coordinator", "verb": "serve", "reads": ""}
+    return _write_units(folder, "feddcd-coordinator", words)
+
+
+def _write_units(folder: Path, name: str, words: dict[str, str]) -> Path:
+    own, system = folder / f"{name}.service", folder / f"{name}-system.service"
+    user, home = _user(), Path.home()
+    command = _quoted(str(Path(sys.executable).with_name("feddcd")))
+    at = _quoted(str(folder.resolve()))
+    hidden = " ".join(_quoted(f"-{home / one}") for one in HIDDEN)
+    plain = words | {"command": command, "folder": at, "hidden": hidden, "user": user}
+    root = _ROOT if user == "root" else ""
+    for path, head, other, target, account, more in (
+        (own, _HEAD, system, "default.target", "", ""),
+        (system, _SYSTEM_HEAD, own, "multi-user.target", f"User={user}\n", _OF_SYSTEM),
+    ):
+        place = shlex.quote(str(path.resolve()))
+        top = head.format(path=place, name=path.name, other=other.name, **plain)
+        body = _UNIT.format(target=target, account=account, more=more, tasks=TASKS, **plain)
+        path.write_text(top + root + body, "utf-8")
+    return own
+
+
+def _user() -> str:
+    try:
+        import pwd
+
+        return pwd.getpwuid(os.getuid()).pw_name
+    except (ImportError, LookupError):  # on Windows; or a number without a name
+        return str(os.getuid()) if hasattr(os, "getuid") else "USER"
 
 
 def write_dockerfile(folder: Path, site: str, data: Path) -> Path:
-    path = folder / "Dockerfile"
+    path, at = folder / "Dockerfile", folder.resolve()
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     user = f"{os.getuid()}:{os.getgid()}" if hasattr(os, "getuid") else "1000:1000"
-    start = json.dumps(["feddcd", "federation", "site", str(folder.resolve())])
-    mount, note = _mounted(folder.resolve(), data.resolve())
+    start = json.dumps(["feddcd", "federation", "site", str(at)])
+    mount, note = _mounted(at, data.resolve())
+    note += _ROOT if user.startswith("0:") else ""
+    memory = f"--memory={3 * most // 4 >> 20}m " if (most := machine_memory()) else ""
     text = (_DOCKER_HEAD + _DOCKER).format(
-        start=start, site=site, python=python, version=version("feddcd"), user=user,
-        folder=shlex.quote(str(folder.resolve())), mount=mount, note=note,
+        start=start, site=site, python=python, version=version("feddcd"), user=user, tasks=TASKS,
+        file=shlex.quote(str(at / path.name)), folder=shlex.quote(str(at)), mount=mount, note=note,
+        memory=memory,
     )  # fmt: skip
     path.write_text(text, "utf-8")
     (folder / ".dockerignore").write_text(IGNORED)
     return path
 
 
+def beside(folder: Path, data: Path) -> bool:
+    """Whether the data are in a folder with much else: the container can read all of it."""
+    return data.resolve().parent in folder.resolve().parents
+
+
 def _mounted(folder: Path, data: Path) -> tuple[str, str]:
-    """How a container sees the data, and what a person should know. Of a file alone it keeps the
-    one that was there when it started, whatever takes the name later."""
-    home = data.parent
+    """How a container sees the data, and what a person should know. Of a file alone it would keep
+    the one that was there when it started, whatever takes the name later."""
     if folder in data.parents:
         return "", ""
-    alone = home in folder.parents  # such a folder has much else
-    at = shlex.quote(str(data if alone else home))
-    note = _FILE_NOTE if alone else _FOLDER_NOTE.format(data=shlex.quote(data.name))
-    return f"-v {at}:{at}:ro ", note
+    at = shlex.quote(str(data.parent))
+    return f"-v {at}:{at}:ro ", _FOLDER_NOTE.format(data=shlex.quote(data.name))
 
 
 def _quoted(path: str) -> str:

@@ -8,8 +8,10 @@ from ..._files import holder_of
 from ..._text import spoken
 from ..folder import FederationFolder
 from ._keeper import looked
+from .processes import recorded
 
 UP = ".up.lock"
+RECORD = "processes.json"  # of the programs that it started
 SITE_LOCK = ".site.lock"  # in the folder of a site that runs
 SILENT_S = 15.0  # without a word of who is connected: who serves does not respond
 
@@ -25,10 +27,11 @@ def site_runs(folder: Path) -> bool:
 
 
 class Hang(NamedTuple):
-    """The process that serves, and since how many seconds it says nothing."""
+    """The process that serves, since how many seconds it says nothing, and what it started."""
 
     holder: str
     seconds: float
+    programs: tuple[int, ...] = ()
 
     def words(self) -> str:
         told = f"the program `feddcd federation serve` ({self.holder}) has not responded for "
@@ -42,4 +45,12 @@ def hang_of(folder: FederationFolder) -> Hang | None:
         return None
     began = path.stat().st_mtime  # when it took the lock: the last look may be of another process
     seconds = round(time.time() - max(began, looked(folder) or 0.0))
-    return Hang(holder, seconds) if seconds > SILENT_S else None
+    if seconds <= SILENT_S:
+        return None
+    return Hang(holder, seconds, tuple(recorded(folder.server / RECORD)))
+
+
+def opened_for(folder: FederationFolder) -> float | None:
+    """Since how many seconds a process serves; None if none does."""
+    path = folder.server / UP
+    return None if holder_of(path) is None else time.time() - path.stat().st_mtime

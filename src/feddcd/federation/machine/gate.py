@@ -12,13 +12,15 @@ from ..enrolment.claim import LARGEST, PATH
 from ..enrolment.desk import Desk
 from ..folder import FederationFolder
 from ._lifeline import end_with_starter
+from ._rivals import Rivals
 
 
 def main() -> None:
     end_with_starter()
     folder = FederationFolder(Path(sys.argv.pop(1)))
     desk = Desk(folder)
-    serve_link(DeskRoute(PATH, desk, LARGEST, known=desk.known))
+    off = Rivals(folder).held_off
+    serve_link(DeskRoute(PATH, desk, LARGEST, known=desk.known, held_off=off))
 
 
 if __name__ == "__main__":

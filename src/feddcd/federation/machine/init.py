@@ -84,7 +84,7 @@ def certify(folder: FederationFolder, authority: Path | None) -> bool:
 
     With the authority's key the sites believe it as they did; without it there is a new authority.
     """
-    before = _authority(folder)
+    before = _authority(folder) if (folder.server / "ca.crt").exists() else b""
     with owner_only():
         if authority is not None and (authority / "ca.key").exists():
             _new_certificate(folder, keys.Authority.load(authority), None)

@@ -2,22 +2,26 @@
 
 import datetime
 import ipaddress
+import shlex
+from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cryptography import x509
-from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from ..._errors import Refused, SpecError
-from ..._files import Disk, save
+from ..._files import Disk, save, shown
+from ..._text import sentence_list
 
 YEARS = 10
 CURVE = ec.SECP384R1()
 _PEM, _SSH = serialization.Encoding.PEM, serialization.Encoding.OpenSSH
 _PLAIN = serialization.NoEncryption()
+_OPEN = serialization.PublicFormat.OpenSSH
 
 
 class Authority(NamedTuple):
@@ -73,6 +77,41 @@ def write_server(authority: Authority, folder: Path, hosts: list[str]) -> None:
     _private(folder / "server.key", plain)
     (folder / "server.crt").write_bytes(certificate.public_bytes(_PEM))
     (folder / "ca.crt").write_bytes(authority.pem())
+
+
+def check_server(folder: Path) -> None:
+    """SpecError, with the name of the file, unless the server can start with its three files."""
+    held: dict[str, Any] = {}
+    for name, load in _SERVER.items():
+        try:
+            held[name] = load((folder / name).read_bytes())
+        except OSError as error:
+            raise _unusable(folder, name, f"cannot be read: {error.strerror}") from None
+        except (ValueError, TypeError, UnsupportedAlgorithm):
+            raise _unusable(folder, name, "was changed or damaged") from None
+    own, ca = held["server.crt"], held["ca.crt"]
+    if held["server.key"].public_key() != own.public_key():
+        raise _unusable(folder, "server.key", "does not belong to server.crt")
+    try:
+        own.verify_directly_issued_by(ca)
+    except (ValueError, TypeError, InvalidSignature):
+        raise _unusable(folder, "server.crt", "does not belong to ca.crt") from None
+
+
+def _unusable(folder: Path, name: str, why: str) -> SpecError:
+    at = shlex.quote(shown(folder.parent))
+    return SpecError(
+        f"{shown(folder / name)} {why}. Put {sentence_list(sorted(_SERVER))} back from a backup. "
+        "If there is no backup, give this command, and do what it prints: feddcd federation "
+        f"certify {at}"
+    )
+
+
+_SERVER: dict[str, Callable[[bytes], Any]] = {
+    "ca.crt": x509.load_pem_x509_certificate,
+    "server.crt": x509.load_pem_x509_certificate,
+    "server.key": lambda data: serialization.load_pem_private_key(data, None),
+}
 
 
 def serves(folder: Path, host: str) -> bool:

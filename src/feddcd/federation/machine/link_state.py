@@ -15,6 +15,9 @@ SILENT_S = 30.0  # without one: it does not respond, and a person hears so
 STALE_S = 150.0  # without one: it hangs, and is started again
 STATES = ("connecting", "connected", "answering", "refused")
 LINKED = ("connected", "answering")  # one connection, whatever is done with it
+UNKNOWN = "does not know the key"  # as a node says before it is confirmed
+RESTARTED = "has probably restarted"  # as one says that was let in before
+HELD_S = 90.0  # a link holds an earlier connection for a minute; after that, another program has it
 
 
 class LinkState:
@@ -23,7 +26,7 @@ class LinkState:
     def __init__(self, folder: Path, address: str):
         self._path, self._address = folder / FILE, address
         self._now, self._since, self._seen = ("", ""), 0.0, 0.0
-        self._let_in = let_in_at(folder)
+        self._let_in, self._refused = let_in_at(folder), refused_since(folder)
 
     def tell(self, state: str, why: str = "") -> None:
         now, same = time.time(), (state, why) == self._now
@@ -33,8 +36,14 @@ class LinkState:
         self._since = self._since if goes_on else now
         self._now, self._seen = (state, why), now
         self._let_in = now if state in LINKED else self._let_in
+        refused = UNKNOWN in why or RESTARTED in why
+        if state in LINKED or (why and not refused):
+            self._refused = None
+        elif refused:
+            self._refused = self._refused or now
         held = {"state": state, "why": why, "since": round(self._since, 3), "seen": round(now, 3)}
         held |= {"address": self._address, "pid": os.getpid(), "let_in": self._let_in}
+        held |= {"refused": self._refused}
         save(Disk(), self._path, held)
 
 
@@ -53,6 +62,15 @@ def let_in_at(folder: Path) -> float | None:
     """When the coordinator has had a connection of this site last, if ever."""
     try:
         return float(json.loads((folder / FILE).read_text())["let_in"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+
+
+def refused_since(folder: Path) -> float | None:
+    """Since when the coordinator answers and does not let this site in, without a break."""
+    try:
+        held = json.loads((folder / FILE).read_text())
+        return float(held["refused"]) if time.time() - held["seen"] < HELD_S else None
     except (OSError, ValueError, LookupError, TypeError):
         return None
 

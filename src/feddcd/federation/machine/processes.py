@@ -112,6 +112,15 @@ class Group:
         return True
 
 
+def recorded(record: Path) -> list[int]:
+    """The programs of a group of another process that are there."""
+    try:
+        held = json.loads(record.read_text())
+        return [pid for pid, began in held.values() if began and _began(pid) == began]
+    except (OSError, ValueError, TypeError, AttributeError):
+        return []
+
+
 def _turn(log: Path) -> None:
     """A log that has grown too long becomes the older one. Its program has it open and writes at
     its end, wherever that is."""

@@ -20,13 +20,14 @@ from ._inner import inner_port, inside, make_door, register
 from ._keeper import Keeper
 from ._keeper import connected as connected
 from ._keeper import looked as looked
+from ._served import RECORD, UP
 from ._served import SITE_LOCK as SITE_LOCK
-from ._served import UP
 from ._served import Hang as Hang
 from ._served import hang_of as hang_of
 from ._served import is_up as is_up
+from ._served import opened_for as opened_for
 from ._served import site_runs as site_runs
-from .keys import serves
+from .keys import check_server, serves
 from .processes import Group, Program
 
 Event = dict[str, Any]
@@ -151,7 +152,7 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
             f"{folder.path} is already running, in {error.holder}; stop that process first"
         ) from None
     with lock, owner_only():
-        group = Group(folder.server / "processes.json")
+        group = Group(folder.server / RECORD)
         if answers(_here(config), config.port):
             raise FlowerError(
                 f"port {config.port} of {_here(config)} is in use by another program. Stop that "
@@ -159,7 +160,7 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
                 "into the file site.toml of each site (superlink = 'HOST:PORT'). The command `up` "
                 f"writes it into the files of sites in {shown(folder.path / 'sites')} by itself"
             )
-        _check_there(folder)
+        check_server(folder.server)
         if not serves(folder.server, config.host):
             raise SpecError(
                 f"the certificate is not for {config.host}, the host in "
@@ -176,16 +177,6 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
             yield group
         finally:
             group.end()
-
-
-def _check_there(folder: FederationFolder) -> None:
-    """The files without which the SuperLink does not start."""
-    for name in ("server.key", "server.crt", "ca.crt"):
-        if not (path := folder.server / name).exists():
-            raise SpecError(
-                f"{shown(path)} is missing. Put it back from a backup, or make a new certificate: "
-                f"feddcd federation certify {shlex.quote(shown(folder.path))}"
-            )
 
 
 def wait_for_link(folder: FederationFolder, group: Group) -> None:

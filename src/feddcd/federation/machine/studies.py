@@ -25,10 +25,10 @@ OPEN = ("wanted", "running")
 
 
 def want(
-    folder: FederationFolder, name: str, text: str, *, trial: bool = False
+    folder: FederationFolder, name: str, text: str, *, trial: bool = False, job: Path | None = None
 ) -> FederationFolder:
     """A new study, or one without a result once more; it is run by the process that serves. In a
-    trial a result may be made again."""
+    trial a result may be made again. `job`: the file from which the text came."""
     if not check_site(name):
         raise SpecError(f"the name of a study may have letters, digits, - and _ only, got {name!r}")
     made = folder.of_study(name)
@@ -43,13 +43,16 @@ def want(
     made.results.mkdir(mode=0o700, parents=True, exist_ok=True)
     if fresh:  # before its file: who serves then finds the study and writes its state
         note_state(made, "wanted")
+    before = path.read_bytes() if path.exists() else None
     made.save(path, text.encode())
     try:
         made.config()
-    except FeddcdError:
+    except FeddcdError as error:
         if fresh:
             shutil.rmtree(made.results)
-        raise
+        elif before is not None:
+            made.save(path, before)
+        raise SpecError(str(error).replace(str(path), shown(job or path), 1)) from None
     (made.results / CANCELLED).unlink(missing_ok=True)
     if state_of(made)["state"] not in OPEN:  # else it goes on, and is not begun once more
         note_state(made, "wanted")

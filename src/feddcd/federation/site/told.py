@@ -4,6 +4,9 @@ A refusal on the wire is a sentence and no code. So these words are the same in 
 coordinator looks for them in what a site says, and a site that is older or newer says them too.
 """
 
+import re
+from collections.abc import Mapping
+
 WAITS = "waits for approval by its administrator"
 LOOKING = "looks again for its data file"  # no person has to decide
 READING = "reads its policy again"  # the same
@@ -11,6 +14,8 @@ RULED = "refused by the rules of this site"
 NOT_ALLOWED = "its policy does not allow"
 
 SEE_LOG = "the file site.log at the site says why"
+
+_LACKS = re.compile(r"(?:^|: )(?:there is no|the site's data have no) column ('[^']+')")
 
 # the whole sentences
 REFUSED = f"the request was {RULED} or by a person there, and the site does not tell others why"
@@ -42,6 +47,18 @@ def kind_of(reason: str) -> str:
     if RULED in reason:
         return "rules"
     return "policy" if NOT_ALLOWED in reason else "other"
+
+
+def lacking(reason: str) -> str:
+    """The name of the column that a site does not have, as its refusal says it; else nothing."""
+    found = _LACKS.search(reason)
+    return found[1] if found else ""
+
+
+def lacked_by(refused: Mapping[str, str]) -> str:
+    """The column that each of several sites lacks: perhaps its name is wrong in the job."""
+    names = {lacking(reason) for reason in refused.values()}
+    return names.pop() if len(refused) > 1 and len(names) == 1 else ""
 
 
 def in_short(site: str, reason: str) -> str:
