@@ -67,6 +67,22 @@ def test_a_file_adds_a_problem(tmp_path):
         choose(["phishing-iid-4"], [])
 
 
+def test_no_two_problems_have_one_name(tmp_path):
+    """Their runs would be one row, with the median of both."""
+    text = 'data = "wine"\nmodel = "softmax"\nl2 = 0.1\nclients = 4\n'
+    files = [tmp_path / "a" / "mine.toml", tmp_path / "b" / "mine.toml"]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(text)
+    with pytest.raises(SpecError, match=r"b/mine.toml: the file .*a/mine.toml already has a prob"):
+        choose([], files)
+    files[0].write_text(f'name = "wine-iid-2"\n{text}')
+    for names in (["wine-iid-2"], []):
+        with pytest.raises(SpecError, match="feddcd already has a problem called 'wine-iid-2'; wr"):
+            choose(names, files)
+    assert choose(["wine-iid-2"] * 2, files[1:]) == [WINE, *choose([], files[1:])]
+
+
 @pytest.fixture
 def fedsplit(tmp_path, monkeypatch):
     """The file of the page on adding an algorithm."""
