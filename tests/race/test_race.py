@@ -35,7 +35,9 @@ from feddcd.race.standing import Standing, standings
 from feddcd.report.methods import title
 from feddcd.runs.interrupt import Interrupted
 
-WINE = next(p for p in PROBLEMS if p.name == "wine-iid-2")
+WINE, CANCER = (
+    next(p for p in PROBLEMS if p.name == name) for name in ("wine-iid-2", "cancer-dirichlet-2")
+)
 
 
 def outcome(up, **more) -> RaceOutcome:
@@ -358,6 +360,21 @@ def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):
     assert row[RaceEntry("pointsaga", 64, False)] == 100
     assert row[RaceEntry("pointsaga", 64, True)] == pytest.approx(1.0)
     assert row[RaceEntry("pointsaga", 8, True)] == pytest.approx(1.0)
+
+
+def test_scaffold_races_with_full_gradients_and_is_tuned_around_them(tmp_path, monkeypatch):
+    """With mini-batches it ends above every small gap."""
+    (cell,) = cells([CANCER], ["scaffold"], (1.0,), (64,), 1)
+    found = play.play(cell)
+    assert found.ended == "reached"
+    tried = trials(cell, {})
+    assert tried[0].settings == cell.settings == (("solver", "gd"),)
+    assert all(dict(one.settings)["solver"] == "gd" for one in tried)
+    monkeypatch.setattr(play, "play", lambda cell, stop: outcome([1.0, 2.0, 3.0]))
+    grid.run_race(grid.jobs(tmp_path, [cell], True), 1, lambda *_: None)
+    assert len(list((tmp_path / "cells").iterdir())) == 1 + len(tried)  # its own are the best
+    _, (tuned,) = gather(tmp_path, [cell], tuned=True).values()
+    assert tuned.up == [1.0, 2.0, 3.0]
 
 
 def test_data_that_are_not_at_hand_are_named_and_the_race_goes_on(tmp_path, monkeypatch):

@@ -33,6 +33,10 @@ RANKS = (
     "fewest up + down: the share of the cases in which clients and server together send the "
     "fewest bytes",
 )  # below the first table
+FULL_GRADIENTS = (
+    "SCAFFOLD runs with the local solver gd, which uses full gradients: with mini-batches it does "
+    "not reach the optimum."
+)
 
 
 class RaceWishes(NamedTuple):
@@ -83,7 +87,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     reasons = missed(results, wish.target, wish.limit)
     if nobody_ran(results):
         raise SpecError(f"this race has no results. {'; '.join(reasons)}")
-    notes = _notes(wish, missing, runners[0]) + reasons * few
+    notes = _notes(wish, missing, runners) + reasons * few
     paths = write_race(out, results, target=wish.target, notes=notes)
     if not quiet:
         if (table := _table(results, wish.target)) is not None:
@@ -135,12 +139,14 @@ def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
     say(f"to continue, use the same command again: {origin().command}")
 
 
-def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
+def _notes(wish: RaceWishes, missing: list[str], runners: Sequence[str]) -> list[str]:
     notes = [f"Left out: {reason}" for reason in missing]
+    if "scaffold" in runners:
+        notes.append(FULL_GRADIENTS)
     if wish.behind is not None:
         notes.append(
             f"A run of another method stopped when its clients had sent {wish.behind:g} times the "
-            f"bytes that {methods.title(leader)} needed to reach the gap {wish.target:g}."
+            f"bytes that {methods.title(runners[0])} needed to reach the gap {wish.target:g}."
         )
     return notes
 
