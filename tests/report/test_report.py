@@ -232,6 +232,9 @@ def test_bits_stand_in_tables_and_pictures_where_they_differ():
         assert re.search("FedQN +[&|] +8 ", text)
         assert "the bytes that the clients sent until the gap" in text
         assert "Bits: the methods send each number with this number of bits." in text
+        assert "so the bytes do not compare the methods alone." in text
+    printed = " ".join(console.file.getvalue().split())
+    assert "To compare the methods at equal bits, use --bits 8 or --bits 64." in printed
     (drawn, _), *_ = _curves.panels([few, wide], "compare")
     assert {"fedqn (8 bits)", "fedavg"} <= {text.get_text() for text in drawn.findobj(Text)}
     assert "bits" not in report.rows([wide, wide])[0]
@@ -362,7 +365,10 @@ def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
     said = " ".join(run._counted([few, wide]))
     assert "FedQN sends each number with 8 bits. FedAvg sends each number with 64 bits." in said
     assert "The counts of bytes do not include the certificates (at most 2 MB in a run)." in said
+    assert "The methods send their numbers with different numbers of bits, so" in said
+    assert "To compare the methods at equal bits, use --bits 8 or --bits 64." in said
     assert "All methods send each number with 64 bits." in run._counted([wide, wide])
+    assert "different" not in " ".join(run._counted([wide, wide]))
     assert run._counted(HAND) == []
 
 
