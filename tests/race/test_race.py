@@ -90,6 +90,7 @@ def fedsplit(tmp_path, monkeypatch):
     """The file of the page on adding an algorithm."""
     monkeypatch.setattr(catalogue, "_added", {})
     monkeypatch.setattr(methods, "_digests", {})
+    monkeypatch.setattr(methods, "_files", {})
     (code,) = [b.code for b in blocks(DOCS / "adding.md") if b.title == "fedsplit.py"]
     file = tmp_path / "fedsplit.py"
     file.write_text(code)
@@ -141,6 +142,52 @@ def test_a_file_that_adds_no_method_is_told(fedsplit, tmp_path):
     with pytest.raises(SpecError, match=r"nofile\.py: no such file"):
         methods.add_methods([tmp_path / "nofile.py"])
     assert not {"fedsplit", "nofile"} & set(catalogue.methods())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            "w), Upload(move",
+            "w), (move",
+            r"own\.py: FedSplit.client_step must return \(client, Upl",
+        ),
+        (
+            "client, down, key):",
+            "client, down):",
+            r"own\.py: TypeError: FedSplit.client_step\(\) t",
+        ),
+        (
+            "client.z, move",
+            "client.q, move",
+            r"own\.py, line \d+, in client_step: AttributeError: ",
+        ),
+        ("self, server, clients, weights", "self, server", r"own\.py: TypeError: .*residuals\(\)"),
+        ('{"a": number()}', '{"betta": number()}', r"own\.py: .* FedSplit has no field 'betta'"),
+    ],
+)
+def test_a_mistake_in_a_method_is_said_before_the_race(old, new, reason, fedsplit, tmp_path):
+    """In one line with its file, and not by a traceback in the middle."""
+    file = tmp_path / "own.py"
+    file.write_text(text := fedsplit.read_text().replace(old, new))
+    assert text != fedsplit.read_text()
+    wish = RaceWishes(["wine-iid-2"], [], [], [1.0], [8], 1, False, 1e-6, 10, 1, None, [file])
+    with pytest.raises(SpecError, match=reason):
+        race_command(wish, tmp_path / "race", quiet=True)
+    assert not (tmp_path / "race").exists()
+
+
+def test_later_errors_of_a_method_name_its_file_too(fedsplit, monkeypatch):
+    def fail(*_):
+        raise TypeError("no such shape\nmore")
+
+    monkeypatch.setattr(play, "_play", fail)
+    cell = RaceCell(WINE, 1.0, "fedsplit")
+    with pytest.raises(TypeError):
+        play.play(cell)
+    methods.add_methods([fedsplit])
+    with pytest.raises(SpecError, match=r"fedsplit\.py: TypeError: no such shape$"):
+        play.play(cell)
 
 
 def test_everyone_is_asked_only_where_everyone_is_there():

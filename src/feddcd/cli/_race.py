@@ -69,6 +69,10 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if not todo:
         raise SpecError(f"this race has no runs: {'; '.join(missing)}")
     check_tables(chosen)
+    if own:
+        from ..race.trial import try_methods  # with JAX, only where it is needed
+
+        try_methods(own, chosen[0].model)
     say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")

@@ -25,6 +25,7 @@ from ..simulator.threads import compiled
 from ..solvers import NewtonCG, Tolerance
 from .cells import TARGETS, RaceCell, RaceOutcome, allowed
 from .problems import RaceProblem
+from .trial import named
 
 MOST_ROUNDS = 4_000
 MAPS = Path("/proc/self/maps")  # of Linux, which allows a process 65,530 parts of memory;
@@ -104,6 +105,11 @@ def forget_programs() -> None:
 
 
 def play(cell: RaceCell, stop: Stop = never) -> RaceOutcome:
+    with named(cell.method):
+        return _outcome(cell, stop)
+
+
+def _outcome(cell: RaceCell, stop: Stop) -> RaceOutcome:
     """What cannot be run at all is an outcome, too."""
     forget_programs()
     try:
