@@ -129,7 +129,10 @@ MODELS = [
     case("--l2 inf", r"l2 must be a finite number >= 0, got l2=inf"),
     case("--model sofmax", r"unknown model 'sofmax'; did you mean 'softmax'\?"),
     case("--model softmax:3", r"'softmax' has no parameter, got 'softmax:3'"),
-    case("--model logistic", "wine: logistic needs 2 classes, but there are 3; use softmax"),
+    case(
+        "--model logistic",
+        r"wine: logistic needs 2 classes, but there are 3 \(.*2.*\); use softmax",
+    ),
     case(
         "--model mlp:abc",
         "mlp:abc: the width of a hidden layer must be a whole number from 1 to 100000; write",
@@ -226,8 +229,8 @@ DATA = [
     case(
         "--data continuous.svm",
         (
-            r"continuous\.svm: there are 120 different labels\. This looks like a continuous "
-            "target; use --model ridge or poisson"
+            r"continuous\.svm: there are 120 different labels, not all of them whole numbers\. "
+            "This looks like a continuous target; use --model ridge or poisson"
         ),
     ),
     case(
@@ -407,7 +410,7 @@ ARRAYS = {
     ),
     "three classes": (
         lambda: run((X, np.arange(12) % 3), model="logistic"),
-        "arrays from Python: logistic needs 2 classes, but there are 3; use softmax",
+        r"arrays from Python: logistic needs 2 classes, but there are 3 \(0, 1, 2\); use softmax",
     ),
     "negative counts": (
         lambda: run((X, -Y), model="poisson"),

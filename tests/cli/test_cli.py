@@ -117,6 +117,7 @@ class Words(HTMLParser):
 def test_run_writes_a_folder(capsys):
     feddcd("run --data wine --clients 4 --rounds 4 --certify-every 2 --algorithm feddcd --out a")
     shown = capsys.readouterr().out
+    assert "model: softmax, 3 classes" in shown
     assert {path.name for path in Path("a").iterdir()} == FOLDER | {"checkpoint.npz"}
     found, rows = summary("a"), history("a")
     assert found.keys() >= SUMMARY

@@ -10,6 +10,7 @@ from rich.progress import BarColumn, TimeElapsedColumn
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
+from .._text import plural
 from ..runs.api import compare, resume, usual
 from ..runs.auto import AUTO
 from ..runs.comparison import Comparison
@@ -68,6 +69,8 @@ def run_command(
     found(folder=folder, report=folder / "report.html", summary=result.summary)
     if not quiet:
         _show([result.entry()])
+        if result.classes is not None:
+            say(f"model: {result.spec.model}, {plural(len(result.classes), 'class', 'classes')}")
         _advise([result])
         say(f"report: {folder / 'report.html'}")
     if result.summary["status"] == "stopped":
