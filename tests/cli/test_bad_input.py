@@ -164,7 +164,12 @@ SETTINGS = [
     case("--algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you mean 'fedavg'\?"),
     case("--set solver=newtn", r"unknown solver 'newtn'; did you mean 'newton'\?"),
     case("--set etta=1", r"feddcd has no setting 'etta'; did you mean 'eta'\?"),
-    case("--set lr=1", r"feddcd has no setting 'lr'; the known names are bits, delta, eta,"),
+    case("--bits 8 --set bits=16", "bits has two values, 16 and 8: give only one, with --bits or"),
+    case("--set eta=1 --set eta=0.5", "eta has two values, 1 and 0.5: give only one, with --set"),
+    case(
+        "--set lr=1",
+        r"the method feddcd has no setting 'lr'; the known names are bits, delta,",
+    ),
     case(
         "--algorithm fednewton --set eta=1",
         r"fednewton has no setting 'eta'; the known names are bits",

@@ -4,11 +4,26 @@ and, without a penalty, on benchmarks/unpenalised.py.
 Few bytes decide, as they travel from the clients. Whoever knows better names a method.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from .spec import Spec
 
 AUTO = "auto"
 LARGE = 20_000  # parameters; measured at 7,800 (mnist) and at 47,236 (rcv1-subset), with l2 = 0
 STAND_IN = "fedavg"  # for checks before the data are known: it asks for nothing
+
+
+OF_SETTINGS = (
+    f"method: {Spec.algorithm}, because a setting without a method is one of {Spec.algorithm}; to "
+    "use another method, add --algorithm"
+)
+
+
+def unnamed(settings: Iterable[str]) -> str:
+    """The method where nobody named one. Settings are then those of FedDCD, but for the bits, which
+    every method has."""
+    return Spec.algorithm if set(settings) - {"bits"} else AUTO
 
 
 class MethodChoice(NamedTuple):

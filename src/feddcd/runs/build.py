@@ -223,7 +223,9 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
     known = known_settings(spec, row)
     for key in spec.settings:
         if key not in known:
-            raise SpecError(f"{spec.algorithm} has no setting {key!r}{nearest(key, known)}")
+            raise SpecError(
+                f"the method {spec.algorithm} has no setting {key!r}{nearest(key, known)}"
+            )
 
 
 def known_settings(spec: Spec, row: Method) -> set[str]:
