@@ -520,20 +520,29 @@ def test_the_race_says_why_a_method_did_not_reach_the_gap(tmp_path, monkeypatch,
         "fedavg": RaceOutcome("limit", {}, [1e-2, 1e-3], *[[1, 2]] * 5, 0.0, 10, 100),
         "mbsgd": RaceOutcome("limit", {}, [], [], [], [], [], [], 0.0, 10, 50),
         "scaffold": outcome(never, ended="diverged"),
+        "feddcd": RaceOutcome("rounds", {}, [1e-2], *[[1]] * 5, 0.0, 10, 100),
     }
     raced(tmp_path, monkeypatch, found)
     said = capsys.readouterr().out
     assert "FedNL-PP, 8 bits: refused: no bits\n" in said
     assert (
-        "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3\n"
-        in said
+        "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3. Its "
+        "gap may stay above this target, however long it runs\n" in said
     )
+    assert "FedDCD, 8 bits: stopped after 4,000 rounds, with a gap of at most 0.01\n" in said
     behind = f"{title('mbsgd')}, 8 bits: stopped at the limit of bytes that --behind sets"
-    assert f"{behind}, with a gap above 1\n" in said
+    assert f"{behind}, with a gap above 1" in said
     assert "SCAFFOLD, 8 bits: the objective became infinite or NaN\n" in said
-    assert "use a larger --limit; to compare them at a larger gap, use --gap 1e-3." in said
+    assert "--limit" not in said  # of these runs it would help none
+    assert "To compare methods at a larger gap, use --gap 1e-3." in said
     assert "30% of the clients (4 of 15 in a round)" in " ".join(said.split())
     assert "FedNL-PP, 8 bits: refused: no bits" in (tmp_path / "report.html").read_text()
+
+
+def test_a_larger_limit_is_named_where_it_can_help(tmp_path, monkeypatch, capsys):
+    found = {"pointsaga": RaceOutcome("limit", {}, [1e-2], *[[1]] * 5, 0.0, 10, 100)}
+    raced(tmp_path, monkeypatch, found)
+    assert "use a larger --limit. To compare methods at a larger gap" in capsys.readouterr().out
 
 
 def test_a_table_with_words_is_refused_before_the_first_run(tmp_path, monkeypatch, capsys):
