@@ -69,6 +69,17 @@ def test_a_file_adds_a_problem(tmp_path):
         choose(["phishing-iid-4"], [])
 
 
+def test_data_beside_the_file_of_a_problem_are_found(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "mine.csv").write_text("y,x\n0,1\n1,2\n")
+    file = tmp_path / "sub" / "mine.toml"
+    file.write_text('data = "mine.csv"\nmodel = "logistic"\nl2 = 0.1\nclients = 2\nlabel = "y"\n')
+    monkeypatch.chdir(tmp_path)
+    assert len(choose([], [file])[0].load().y) == 2
+    monkeypatch.chdir(tmp_path / "sub")
+    assert choose([], [file.relative_to(tmp_path / "sub")])[0].data == "mine.csv"
+
+
 def test_no_two_problems_have_one_name(tmp_path):
     """Their runs would be one row, with the median of both."""
     text = 'data = "wine"\nmodel = "softmax"\nl2 = 0.1\nclients = 4\n'

@@ -54,6 +54,9 @@ def read_problem(path: Path) -> RaceProblem:
     check_names(values, known, str(path))
     if lacks := [name for name in ("data", "model", "l2") if name not in values]:
         raise SpecError(f"{path}: in this problem, these settings are missing: {', '.join(lacks)}")
+    beside = path.parent / str(values["data"])
+    if not Path(str(values["data"])).exists() and beside.exists():
+        values["data"] = str(beside)
     return RaceProblem(**values)
 
 
