@@ -347,6 +347,14 @@ def test_a_run_that_does_not_come_to_a_gap_counts_as_the_most_expensive():
     assert row["gap"] == "1e-4"
 
 
+def test_a_method_without_a_number_has_no_empty_line_of_quartiles():
+    nothing = [entry("mbsgd", np.full(3, np.nan), np.nan)] * 3
+    known = [entry("fedavg")] * 3
+    rows = report.latex_table([report.median_entry(runs) for runs in (nothing, known)])
+    assert not [line for line in rows.splitlines() if line and not line.strip("& \\")]
+    assert "[" in rows
+
+
 def test_a_run_without_an_objective_names_none():
     said = " ".join(run.run_summary(entry(objective=[np.nan], bound=np.nan)))
     assert "round" in said

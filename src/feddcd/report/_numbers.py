@@ -149,7 +149,8 @@ def _paper_lines(entry: RunEntry, entries: Sequence[RunEntry]) -> list[dict[str,
     lines = [middle | {"algorithm": title(entry.label)}]
     if entry.runs > 1:
         blank = {"algorithm": "", "bits": ""}
-        lines.append({name: _bracket(low[name], high[name]) for name in PAPER} | blank)
+        brackets = {name: _bracket(low[name], high[name]) for name in PAPER} | blank
+        lines += [brackets] if any(brackets.values()) else []
     return lines
 
 
