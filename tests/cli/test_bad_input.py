@@ -85,6 +85,7 @@ CLIENTS = [
     ),
     case("--clients 0", r"got N=0, rows=142"),
     case("--clients -3", r"got N=-3, rows=142"),
+    case("--partition dirichlet=0.3", "'dirichlet=0.3'; write partition dirichlet:0.3$"),
     case("--partition idd", r"unknown partition 'idd'; did you mean 'iid'\?"),
     case("--partition iid:3", r"'iid' has no parameter, got 'iid:3'"),
     case("--partition dirichlet:-1", r"need 1e-6 <= a <= 1e6, got a=-1"),
