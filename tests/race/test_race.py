@@ -121,7 +121,11 @@ def test_a_file_adds_a_method(processes, fedsplit, tmp_path, monkeypatch):
     assert found is not None
     assert found.ended == "reached"
     assert found.gap[-1] <= 1e-9
-    assert "FedSplit" in (tmp_path / "race" / "report.html").read_text()
+    text = (tmp_path / "race" / "report.html").read_text()
+    assert "FedSplit" in text
+    where = "wine</td><td>softmax</td><td>0.01</td><td>iid</td>"
+    assert f"{where}<td>8</td><td>142</td><td>39</td>" in text
+    assert "A problem of your own says nothing about the rules" in text
     same = RaceCell(WINE, 1.0, "fedsplit", seed=1)
     assert cell.stem == same.id
     with pytest.raises(SpecError, match="another file already has a method called fedsplit"):

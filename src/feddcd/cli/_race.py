@@ -92,7 +92,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if nobody_ran(results):
         raise SpecError(f"this race has no results. {'; '.join(reasons)}")
     notes = _notes(wish, missing, runners) + reasons * few
-    paths = write_race(out, results, target=wish.target, notes=notes)
+    paths = write_race(out, results, target=wish.target, notes=notes, problems=chosen)
     if not quiet:
         if (table := _table(results, wish.target)) is not None:
             console.print(table)

@@ -148,7 +148,8 @@ def _play(cell: RaceCell, stop: Stop) -> RaceOutcome:
     gap, rounds, up, down, uploads, steps = log.columns()
     seconds = time.perf_counter() - began
     counts = (gap, rounds, up, down, uploads, steps)
-    return RaceOutcome(ended, chosen, *counts, seconds, size, cell.limit, built.N, built.tau)
+    sizes = (size, cell.limit, built.N, built.tau, len(road.data.y))
+    return RaceOutcome(ended, chosen, *counts, seconds, *sizes)
 
 
 class _RaceLog:

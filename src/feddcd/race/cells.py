@@ -103,6 +103,7 @@ class RaceOutcome:
     limit: float = LIMIT
     clients: int = 0  # 0: not known
     tau: int = 0  # of them, in a round
+    rows: int = 0  # of all clients
 
     @property
     def both(self) -> list[float]:
