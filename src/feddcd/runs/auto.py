@@ -41,11 +41,11 @@ def choose_method(*, convex: bool, l2: float, size: int, everyone: bool) -> Meth
         why = (
             f"the model is convex and has more than {LARGE:,} parameters, there is no penalty "
             "(l2 = 0), and all clients take part in every round. In a comparison of this kind, the "
-            "clients sent the fewest bytes with this method: see the page The race (docs/race.md)"
+            "clients sent the fewest bytes with this method"
         )
         return MethodChoice("fedlbfgs", why)
     why = (
         "the model is convex, and in most of our comparisons the clients sent the fewest bytes "
-        "with this method: see the page The race (docs/race.md)"
+        "with this method"
     )
     return MethodChoice("fedqn", why)
