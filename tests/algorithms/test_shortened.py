@@ -1,11 +1,16 @@
 """`bits` of every method: changes of what was sent before, rounded, and nothing else differs."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import feddcd
 from feddcd._errors import SpecError
-from feddcd.algorithms import FedAvg, FedDCD, FedQN, MinibatchSGD
+from feddcd.algorithms import FedAvg, FedDCD, FedQN, MinibatchSGD, in_bits
+from feddcd.participation import Everyone
+from feddcd.problems import Quadratic
+from federations import ALL, D, N, play, quadratics, solution
 
 SITES = {"clients": 6, "tau": 3, "l2": 0.1, "model": "ridge", "dtype": "float64"}
 CHEAP = {"solver": "gd", "tol": 1e-10}  # as exact as Newton here, and sooner compiled
@@ -33,6 +38,18 @@ def test_fewer_bits_come_to_the_same_optimum(bits, whole):
     sent, before = short.summary["bytes_up"], whole.summary["bytes_up"]
     saved = 8 * 5 - (bits // 8 * 5 + 4)  # a unit in single precision travels along
     assert before - sent == saved * short.summary["uploads"]
+
+
+@pytest.mark.parametrize("name", ["sdane", "accsdane", "mime", "giant"])
+def test_kinds_of_uploads_that_take_turns_are_not_rounded_as_changes_of_each_other(name):
+    """Gradients and models in turns: between two uploads nothing would ever become small."""
+    f = quadratics("equal")
+    with jax.enable_x64(True):
+        method = ALL[name].make(N, N, jnp.zeros(D))
+        one = Quadratic(f.A[:1], f.b[:1])
+        short = in_bits(method, 8, one, jnp.zeros(D))
+    found = play(short, f, Everyone(N), 500)
+    assert np.linalg.norm(found.model - solution("equal")) <= 1e-9
 
 
 def test_64_bits_change_nothing(whole):

@@ -85,6 +85,7 @@ CLIENTS = [
     ),
     case("--clients 0", r"got N=0, rows=142"),
     case("--clients -3", r"got N=-3, rows=142"),
+    case("--partition dirichlet=0.3", "'dirichlet=0.3'; write partition dirichlet:0.3$"),
     case("--partition idd", r"unknown partition 'idd'; did you mean 'iid'\?"),
     case("--partition iid:3", r"'iid' has no parameter, got 'iid:3'"),
     case("--partition dirichlet:-1", r"need 1e-6 <= a <= 1e6, got a=-1"),
@@ -129,7 +130,10 @@ MODELS = [
     case("--l2 inf", r"l2 must be a finite number >= 0, got l2=inf"),
     case("--model sofmax", r"unknown model 'sofmax'; did you mean 'softmax'\?"),
     case("--model softmax:3", r"'softmax' has no parameter, got 'softmax:3'"),
-    case("--model logistic", "wine: logistic needs 2 classes, but there are 3; use softmax"),
+    case(
+        "--model logistic",
+        r"wine: logistic needs 2 classes, but there are 3 \(.*2.*\); use softmax",
+    ),
     case(
         "--model mlp:abc",
         "mlp:abc: the width of a hidden layer must be a whole number from 1 to 100000; write",
@@ -161,7 +165,12 @@ SETTINGS = [
     case("--algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you mean 'fedavg'\?"),
     case("--set solver=newtn", r"unknown solver 'newtn'; did you mean 'newton'\?"),
     case("--set etta=1", r"feddcd has no setting 'etta'; did you mean 'eta'\?"),
-    case("--set lr=1", r"feddcd has no setting 'lr'; the known names are bits, delta, eta,"),
+    case("--bits 8 --set bits=16", "bits has two values, 16 and 8: give only one, with --bits or"),
+    case("--set eta=1 --set eta=0.5", "eta has two values, 1 and 0.5: give only one, with --set"),
+    case(
+        "--set lr=1",
+        r"the method feddcd has no setting 'lr'; the known names are bits, delta,",
+    ),
     case(
         "--algorithm fednewton --set eta=1",
         r"fednewton has no setting 'eta'; the known names are bits",
@@ -226,8 +235,8 @@ DATA = [
     case(
         "--data continuous.svm",
         (
-            r"continuous\.svm: there are 120 different labels\. This looks like a continuous "
-            "target; use --model ridge or poisson"
+            r"continuous\.svm: there are 120 different labels, not all of them whole numbers\. "
+            "This looks like a continuous target; use --model ridge or poisson"
         ),
     ),
     case(
@@ -407,7 +416,7 @@ ARRAYS = {
     ),
     "three classes": (
         lambda: run((X, np.arange(12) % 3), model="logistic"),
-        "arrays from Python: logistic needs 2 classes, but there are 3; use softmax",
+        r"arrays from Python: logistic needs 2 classes, but there are 3 \(0, 1, 2\); use softmax",
     ),
     "negative counts": (
         lambda: run((X, -Y), model="poisson"),

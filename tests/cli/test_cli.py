@@ -117,6 +117,7 @@ class Words(HTMLParser):
 def test_run_writes_a_folder(capsys):
     feddcd("run --data wine --clients 4 --rounds 4 --certify-every 2 --algorithm feddcd --out a")
     shown = capsys.readouterr().out
+    assert "model: softmax, 3 classes" in shown
     assert {path.name for path in Path("a").iterdir()} == FOLDER | {"checkpoint.npz"}
     found, rows = summary("a"), history("a")
     assert found.keys() >= SUMMARY
@@ -156,6 +157,18 @@ def test_a_run_from_its_own_config_is_the_same_run():
 
 
 @plain
+def test_a_setting_without_a_method_says_whose_it_is_and_bits_choose_no_method(capsys):
+    few = "run --data wine --clients 4 --rounds 2"
+    feddcd(f"{few} --set eta=0.5 --out a")
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "method: feddcd, because a setting without a method is one of feddcd; to use" in shown
+    feddcd(f"{few} --bits 16 --out b")
+    assert "method: fedqn, because the model is convex" in capsys.readouterr().out
+    assert summary("b")["bits"] == 16
+    found = package.run("wine", clients=4, rounds=2, bits=16)
+    assert found.summary["algorithm"] == "fedqn"
+
+
 def test_out_has_a_default_that_is_never_taken_twice(capsys):
     lines = 'data = "wine"\nclients = 4\ntau = 3\nrounds = 2\nalgorithm = "mbsgd"\n'
     Path("small.toml").write_text(lines)

@@ -55,7 +55,12 @@ def test_offers(labels, model, classes):
         (
             np.linspace(0, 1, 101),
             "softmax",
-            "f: there are 101 different labels. This looks like a continuous target",
+            "f: there are 101 different labels, not all of them whole numbers. This looks",
+        ),
+        (
+            np.array([13.5, 10.25, 7.0, 8.0, 9.0, 6.0]),
+            "softmax",
+            "f: there are 6 different labels, not all of them whole numbers. This looks",
         ),
         (
             np.arange(1001.0),
@@ -290,7 +295,10 @@ ERRORS = [
     (
         [site(str(i), classes=(i / 2, i + 0.25)) for i in range(60)],
         {},
-        ("the sites together: there are 120 different labels. This looks like a continuous target"),
+        (
+            "the sites together: there are 120 different labels, not all of them whole numbers. "
+            "This looks like a continuous target"
+        ),
     ),
 ]
 

@@ -176,6 +176,17 @@ def test_with_lost_messages_it_is_the_simulator(algorithm, tmp_path):
     assert verify(home).records == 2 + 4 + 9
 
 
+def test_in_few_bits_it_is_the_simulator_where_two_kinds_of_uploads_take_turns(tmp_path):
+    """Server and sites hold the same notes, whoever missed an exchange of either kind."""
+    wish = RIDGE | {"settings": {"bits": 8, "solver": "gd"}}
+    home = make(tmp_path / "f", data=wine(), algorithm="mime", rounds=9, **wish)
+    train(home, LocalNetwork(places(home), some_lost(0.2)))
+    assert {len(record.members) for record in sums(home)} >= {3, 4}
+    expected, _ = simulated(home)
+    np.testing.assert_allclose(model(home), expected, rtol=0, atol=1e-8)
+    assert np.abs(expected).max() > 1e-3
+
+
 RUN = sliced(
     [name for name, row in ALGORITHMS.items() if not row.needs_everyone],
     {"feddcd"},

@@ -35,7 +35,9 @@ from feddcd.race.standing import Standing, standings
 from feddcd.report.methods import title
 from feddcd.runs.interrupt import Interrupted
 
-WINE = next(p for p in PROBLEMS if p.name == "wine-iid-2")
+WINE, CANCER = (
+    next(p for p in PROBLEMS if p.name == name) for name in ("wine-iid-2", "cancer-dirichlet-2")
+)
 
 
 def outcome(up, **more) -> RaceOutcome:
@@ -67,11 +69,39 @@ def test_a_file_adds_a_problem(tmp_path):
         choose(["phishing-iid-4"], [])
 
 
+def test_data_beside_the_file_of_a_problem_are_found(tmp_path, monkeypatch):
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "mine.csv").write_text("y,x\n0,1\n1,2\n")
+    file = tmp_path / "sub" / "mine.toml"
+    file.write_text('data = "mine.csv"\nmodel = "logistic"\nl2 = 0.1\nclients = 2\nlabel = "y"\n')
+    monkeypatch.chdir(tmp_path)
+    assert len(choose([], [file])[0].load().y) == 2
+    monkeypatch.chdir(tmp_path / "sub")
+    assert choose([], [file.relative_to(tmp_path / "sub")])[0].data == "mine.csv"
+
+
+def test_no_two_problems_have_one_name(tmp_path):
+    """Their runs would be one row, with the median of both."""
+    text = 'data = "wine"\nmodel = "softmax"\nl2 = 0.1\nclients = 4\n'
+    files = [tmp_path / "a" / "mine.toml", tmp_path / "b" / "mine.toml"]
+    for file in files:
+        file.parent.mkdir()
+        file.write_text(text)
+    with pytest.raises(SpecError, match=r"b/mine.toml: the file .*a/mine.toml already has a prob"):
+        choose([], files)
+    files[0].write_text(f'name = "wine-iid-2"\n{text}')
+    for names in (["wine-iid-2"], []):
+        with pytest.raises(SpecError, match="feddcd already has a problem called 'wine-iid-2'; wr"):
+            choose(names, files)
+    assert choose(["wine-iid-2"] * 2, files[1:]) == [WINE, *choose([], files[1:])]
+
+
 @pytest.fixture
 def fedsplit(tmp_path, monkeypatch):
     """The file of the page on adding an algorithm."""
     monkeypatch.setattr(catalogue, "_added", {})
     monkeypatch.setattr(methods, "_digests", {})
+    monkeypatch.setattr(methods, "_files", {})
     (code,) = [b.code for b in blocks(DOCS / "adding.md") if b.title == "fedsplit.py"]
     file = tmp_path / "fedsplit.py"
     file.write_text(code)
@@ -91,7 +121,11 @@ def test_a_file_adds_a_method(processes, fedsplit, tmp_path, monkeypatch):
     assert found is not None
     assert found.ended == "reached"
     assert found.gap[-1] <= 1e-9
-    assert "FedSplit" in (tmp_path / "race" / "report.html").read_text()
+    text = (tmp_path / "race" / "report.html").read_text()
+    assert "FedSplit" in text
+    where = "wine</td><td>softmax</td><td>0.01</td><td>iid</td>"
+    assert f"{where}<td>8</td><td>142</td><td>39</td>" in text
+    assert "A problem of your own says nothing about the rules" in text
     same = RaceCell(WINE, 1.0, "fedsplit", seed=1)
     assert cell.stem == same.id
     with pytest.raises(SpecError, match="another file already has a method called fedsplit"):
@@ -123,6 +157,52 @@ def test_a_file_that_adds_no_method_is_told(fedsplit, tmp_path):
     with pytest.raises(SpecError, match=r"nofile\.py: no such file"):
         methods.add_methods([tmp_path / "nofile.py"])
     assert not {"fedsplit", "nofile"} & set(catalogue.methods())
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "reason"),
+    [
+        (
+            "w), Upload(move",
+            "w), (move",
+            r"own\.py: FedSplit.client_step must return \(client, Upl",
+        ),
+        (
+            "client, down, key):",
+            "client, down):",
+            r"own\.py: TypeError: FedSplit.client_step\(\) t",
+        ),
+        (
+            "client.z, move",
+            "client.q, move",
+            r"own\.py, line \d+, in client_step: AttributeError: ",
+        ),
+        ("self, server, clients, weights", "self, server", r"own\.py: TypeError: .*residuals\(\)"),
+        ('{"a": number()}', '{"betta": number()}', r"own\.py: .* FedSplit has no field 'betta'"),
+    ],
+)
+def test_a_mistake_in_a_method_is_said_before_the_race(old, new, reason, fedsplit, tmp_path):
+    """In one line with its file, and not by a traceback in the middle."""
+    file = tmp_path / "own.py"
+    file.write_text(text := fedsplit.read_text().replace(old, new))
+    assert text != fedsplit.read_text()
+    wish = RaceWishes(["wine-iid-2"], [], [], [1.0], [8], 1, False, 1e-6, 10, 1, None, [file])
+    with pytest.raises(SpecError, match=reason):
+        race_command(wish, tmp_path / "race", quiet=True)
+    assert not (tmp_path / "race").exists()
+
+
+def test_later_errors_of_a_method_name_its_file_too(fedsplit, monkeypatch):
+    def fail(*_):
+        raise TypeError("no such shape\nmore")
+
+    monkeypatch.setattr(play, "_play", fail)
+    cell = RaceCell(WINE, 1.0, "fedsplit")
+    with pytest.raises(TypeError):
+        play.play(cell)
+    methods.add_methods([fedsplit])
+    with pytest.raises(SpecError, match=r"fedsplit\.py: TypeError: no such shape$"):
+        play.play(cell)
 
 
 def test_everyone_is_asked_only_where_everyone_is_there():
@@ -344,6 +424,21 @@ def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):
     assert row[RaceEntry("pointsaga", 8, True)] == pytest.approx(1.0)
 
 
+def test_scaffold_races_with_full_gradients_and_is_tuned_around_them(tmp_path, monkeypatch):
+    """With mini-batches it ends above every small gap."""
+    (cell,) = cells([CANCER], ["scaffold"], (1.0,), (64,), 1)
+    found = play.play(cell)
+    assert found.ended == "reached"
+    tried = trials(cell, {})
+    assert tried[0].settings == cell.settings == (("solver", "gd"),)
+    assert all(dict(one.settings)["solver"] == "gd" for one in tried)
+    monkeypatch.setattr(play, "play", lambda cell, stop: outcome([1.0, 2.0, 3.0]))
+    grid.run_race(grid.jobs(tmp_path, [cell], True), 1, lambda *_: None)
+    assert len(list((tmp_path / "cells").iterdir())) == 1 + len(tried)  # its own are the best
+    _, (tuned,) = gather(tmp_path, [cell], tuned=True).values()
+    assert tuned.up == [1.0, 2.0, 3.0]
+
+
 def test_data_that_are_not_at_hand_are_named_and_the_race_goes_on(tmp_path, monkeypatch):
     def run(cell, stop):
         raise DataError("mnist is not here")
@@ -440,20 +535,29 @@ def test_the_race_says_why_a_method_did_not_reach_the_gap(tmp_path, monkeypatch,
         "fedavg": RaceOutcome("limit", {}, [1e-2, 1e-3], *[[1, 2]] * 5, 0.0, 10, 100),
         "mbsgd": RaceOutcome("limit", {}, [], [], [], [], [], [], 0.0, 10, 50),
         "scaffold": outcome(never, ended="diverged"),
+        "feddcd": RaceOutcome("rounds", {}, [1e-2], *[[1]] * 5, 0.0, 10, 100),
     }
     raced(tmp_path, monkeypatch, found)
     said = capsys.readouterr().out
     assert "FedNL-PP, 8 bits: refused: no bits\n" in said
     assert (
-        "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3\n"
-        in said
+        "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3. Its "
+        "gap may stay above this target, however long it runs\n" in said
     )
+    assert "FedDCD, 8 bits: stopped after 4,000 rounds, with a gap of at most 0.01\n" in said
     behind = f"{title('mbsgd')}, 8 bits: stopped at the limit of bytes that --behind sets"
-    assert f"{behind}, with a gap above 1\n" in said
+    assert f"{behind}, with a gap above 1" in said
     assert "SCAFFOLD, 8 bits: the objective became infinite or NaN\n" in said
-    assert "use a larger --limit; to compare them at a larger gap, use --gap 1e-3." in said
+    assert "--limit" not in said  # of these runs it would help none
+    assert "To compare methods at a larger gap, use --gap 1e-3." in said
     assert "30% of the clients (4 of 15 in a round)" in " ".join(said.split())
     assert "FedNL-PP, 8 bits: refused: no bits" in (tmp_path / "report.html").read_text()
+
+
+def test_a_larger_limit_is_named_where_it_can_help(tmp_path, monkeypatch, capsys):
+    found = {"pointsaga": RaceOutcome("limit", {}, [1e-2], *[[1]] * 5, 0.0, 10, 100)}
+    raced(tmp_path, monkeypatch, found)
+    assert "use a larger --limit. To compare methods at a larger gap" in capsys.readouterr().out
 
 
 def test_a_table_with_words_is_refused_before_the_first_run(tmp_path, monkeypatch, capsys):

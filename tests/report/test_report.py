@@ -232,6 +232,9 @@ def test_bits_stand_in_tables_and_pictures_where_they_differ():
         assert re.search("FedQN +[&|] +8 ", text)
         assert "the bytes that the clients sent until the gap" in text
         assert "Bits: the methods send each number with this number of bits." in text
+        assert "so the bytes do not compare the methods alone." in text
+    printed = " ".join(console.file.getvalue().split())
+    assert "To compare the methods at equal bits, use --bits 8 or --bits 64." in printed
     (drawn, _), *_ = _curves.panels([few, wide], "compare")
     assert {"fedqn (8 bits)", "fedavg"} <= {text.get_text() for text in drawn.findobj(Text)}
     assert "bits" not in report.rows([wide, wide])[0]
@@ -344,6 +347,14 @@ def test_a_run_that_does_not_come_to_a_gap_counts_as_the_most_expensive():
     assert row["gap"] == "1e-4"
 
 
+def test_a_method_without_a_number_has_no_empty_line_of_quartiles():
+    nothing = [entry("mbsgd", np.full(3, np.nan), np.nan)] * 3
+    known = [entry("fedavg")] * 3
+    rows = report.latex_table([report.median_entry(runs) for runs in (nothing, known)])
+    assert not [line for line in rows.splitlines() if line and not line.strip("& \\")]
+    assert "[" in rows
+
+
 def test_a_run_without_an_objective_names_none():
     said = " ".join(run.run_summary(entry(objective=[np.nan], bound=np.nan)))
     assert "round" in said
@@ -362,7 +373,10 @@ def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
     said = " ".join(run._counted([few, wide]))
     assert "FedQN sends each number with 8 bits. FedAvg sends each number with 64 bits." in said
     assert "The counts of bytes do not include the certificates (at most 2 MB in a run)." in said
+    assert "The methods send their numbers with different numbers of bits, so" in said
+    assert "To compare the methods at equal bits, use --bits 8 or --bits 64." in said
     assert "All methods send each number with 64 bits." in run._counted([wide, wide])
+    assert "different" not in " ".join(run._counted([wide, wide]))
     assert run._counted(HAND) == []
 
 

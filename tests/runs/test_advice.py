@@ -18,6 +18,7 @@ from feddcd.history import COLUMNS, History
 from feddcd.paper import theory
 from feddcd.participation import AbstractParticipation, Everyone, Lossy
 from feddcd.runs._advice import advice
+from feddcd.runs._ending import _is_flat
 from feddcd.solvers import SGD
 
 RIGHT = 1e-3  # α/β
@@ -142,6 +143,15 @@ FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
             "target gap 1e-30: after 4 rounds the certified gap is .*Rounding errors are larger",
         ),
         ({"algorithm": "pointsaga", "target_gap": 1e-9}, "gap 1e-09: after 4 .*More rounds may"),
+        (
+            {"algorithm": "fedavg", "target_gap": 1e-9},
+            "With the method fedavg, the gap may stay above this target, .* use --algorithm fedqn",
+        ),
+        (
+            {"algorithm": "scaffold", "rounds": 300, "settings": {"batch_size": 4, "lr": 0.5}}
+            | {"target_gap": 1e-9},
+            "The gap does not fall any more, so more rounds will not help: use --algorithm fedqn",
+        ),
         ({"algorithm": "fedavg", "l2": 0.0, "target_gap": 1e-9}, "because a bound can be proven o"),
         ({"algorithm": "fedqn", "model": "mlp:4"}, "FedQN is made for convex models"),
         ({"algorithm": "pointsaga", "target_gap": 10.0}, ""),
@@ -151,6 +161,14 @@ FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
 def test_a_run_says_that_it_diverges_or_missed_its_target(options, said):
     advice = feddcd.run("wine", **FEW | options).summary.get("advice", "")
     assert re.search(said, advice) if said else not advice
+
+
+def test_a_gap_that_goes_up_and_down_is_flat_and_a_slow_one_is_not():
+    k = np.arange(1, 41)
+    assert _is_flat(1e-3 + 2e-4 * (-1.0) ** k)
+    assert not _is_flat(1 / k)
+    assert not _is_flat(0.98**k)
+    assert not _is_flat(np.ones(4))
 
 
 def test_the_advice_for_a_run_that_diverges_names_only_what_its_method_has():

@@ -34,7 +34,7 @@ import abc
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, NamedTuple, TypeVar, get_args
+from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import equinox as eqx
 import jax
@@ -73,10 +73,15 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
     """States are NamedTuples of arrays; `down` and `answer` may be None: nothing is sent."""
 
     sends: eqx.AbstractClassVar[Sends]  # what an upload tells; a site's policy may forbid it
+    kinds: ClassVar[int] = 1  # of uploads that take turns, such as gradients and models
 
     @property
     def rounds_per_iteration(self) -> int:
         return 1
+
+    def kind(self, down: Down) -> Int[Array, ""]:
+        """The kind that is asked for, counted from 0; it does not depend on the round's key."""
+        return jnp.zeros((), jnp.int32)
 
     @abc.abstractmethod
     def init_server(self, w: Params) -> Server: ...

@@ -4,7 +4,8 @@
     mean = sum_I weight_i (h_i + q_i) / sum_I weight_i           server
 
 h_i is what the server takes for the client's value. The client goes on as if it had sent just that
-(`adjusted`), so that what a method conserves stays so. Single numbers travel as they are.
+(`adjusted`), so that what a method conserves stays so. Single numbers travel as they are. Where
+kinds of uploads take turns there is an h_i for each, or no change between two would ever be small.
 """
 
 import dataclasses
@@ -29,7 +30,7 @@ from .fedqn import FedQN
 
 class ShortClient(NamedTuple):
     own: PyTree
-    h: PyTree
+    h: PyTree  # of all kinds, stacked if there are several
 
 
 class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
@@ -47,7 +48,7 @@ class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
         return self.method.init_server(w)
 
     def init_client(self, f: AbstractProblem, w: Params) -> ShortClient:
-        return ShortClient(self.method.init_client(f, w), self.nothing)
+        return ShortClient(self.method.init_client(f, w), self.first_note(w))
 
     def weight(self, f: AbstractProblem) -> Scalar:
         return self.method.weight(f)
@@ -60,28 +61,40 @@ class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
 
     def client_step(self, f, client: ShortClient, down: PyTree, key: Key):
         own, up = self.method.client_step(f, client.own, down, key)
-        coded = jax.tree.map(self._code, up.value, client.h)
-        h = self._follow(client.h, opened(coded))
-        error = jax.tree.map(lambda h, x: h - x if x.ndim else jnp.zeros_like(x), h, up.value)
+        kind = self.method.kind(down)
+        coded = jax.tree.map(self._code, up.value, self._of(client.h, kind))
+        h = self._follow(client.h, opened(coded), kind)
+        gap = lambda h, x: h - x if x.ndim else jnp.zeros_like(x)
+        error = jax.tree.map(gap, self._of(h, kind), up.value)
         return ShortClient(self.method.adjusted(own, down, error), h), up._replace(value=coded)
 
     def _code(self, x: Array, h: Array) -> PyTree:
         return code(x - h, self.bits) if x.ndim else x
 
-    def _follow(self, h: PyTree, sent: PyTree) -> PyTree:
-        return jax.tree.map(lambda h, x: h + x if x.ndim else h, h, sent)
+    def _of(self, h: PyTree, kind: Int[Array, ""]) -> PyTree:
+        return h if self.method.kinds == 1 else tree.take(h, kind)
+
+    def _follow(self, h: PyTree, sent: PyTree, kind: Int[Array, ""]) -> PyTree:
+        one = self.method.kinds == 1
+        more = lambda h, x: h + x if one else h.at[kind].add(x)
+        return jax.tree.map(lambda h, x: more(h, x) if x.ndim else h, h, sent)
+
+    def _asked(self, server: PyTree) -> Int[Array, ""]:
+        """The kind that this server asks for, whatever the key."""
+        return self.method.kind(self.method.broadcast(server, jax.random.key(0)))
 
     def first_note(self, w: Params) -> PyTree:
-        return self.nothing
+        kinds = self.method.kinds
+        return self.nothing if kinds == 1 else tree.stack([self.nothing] * kinds)
 
     def noted(self, server: PyTree, note: PyTree, sent: PyTree) -> PyTree:
-        return self._follow(note, sent)
+        return self._follow(note, sent, self._asked(server))
 
     def told(self, client: ShortClient) -> PyTree:
         return client.h
 
     def reminder(self, server: PyTree, note: PyTree) -> PyTree:
-        return note
+        return self._of(note, self._asked(server))
 
     def server_step(self, server: PyTree, mean: Recalled, share: Scalar):
         return self.method.server_step(server, tree.add(mean.sent, mean.known), share)
@@ -91,7 +104,7 @@ class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
 
     def adjusted(self, client: ShortClient, down: PyTree, error: PyTree) -> ShortClient:
         own = self.method.adjusted(client.own, down, error)
-        return ShortClient(own, self._follow(client.h, error))
+        return ShortClient(own, self._follow(client.h, error, self.method.kind(down)))
 
     def model(self, server: PyTree) -> Params:
         return self.method.model(server)

@@ -57,12 +57,16 @@ class AccSDANE(AbstractStateless[AccDaneServer, AccDaneDown]):
     """λ is chosen unless given; then every step counts."""
 
     sends: ClassVar[Sends] = "model"
+    kinds: ClassVar[int] = 2
     solver: AbstractLocalSolver = NewtonCG()
     lam: float | None = None
 
     @property
     def rounds_per_iteration(self) -> int:
         return 2
+
+    def kind(self, down: AccDaneDown) -> Int[Array, ""]:
+        return down.solve.astype(jnp.int32)
 
     def init_server(self, w: Params) -> AccDaneServer:
         one = jnp.ones((), tree.dot(w, w).dtype)

@@ -12,7 +12,7 @@ from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool
+from jaxtyping import Array, Bool, Int
 
 from .. import tree
 from .._settings import number, whole
@@ -44,12 +44,16 @@ class Giant(AbstractStateless[GiantServer, GiantDown]):
     """Directions by conjugate gradients, to `tol` of |g| or `max_steps`."""
 
     sends: ClassVar[Sends] = "model"
+    kinds: ClassVar[int] = 2
     tol: float = 1e-8
     max_steps: int = 200
 
     @property
     def rounds_per_iteration(self) -> int:
         return 2
+
+    def kind(self, down: GiantDown) -> Int[Array, ""]:
+        return down.ask.astype(jnp.int32)
 
     def init_server(self, w: Params) -> GiantServer:
         zero, one = tree.zeros(w), jnp.ones((), tree.dot(w, w).dtype)

@@ -34,12 +34,16 @@ class Mime(AbstractStateless[MimeServer, MimeServer]):
     """A step of `solver` has the length lr (1 - momentum)."""
 
     sends: ClassVar[Sends] = "model"
+    kinds: ClassVar[int] = 2
     solver: AbstractFixedRateSolver = GradientDescent(steps=5)
     momentum: float = 0.0
 
     @property
     def rounds_per_iteration(self) -> int:
         return 2
+
+    def kind(self, down: MimeServer) -> Int[Array, ""]:
+        return down.t % 2
 
     def init_server(self, w: Params) -> MimeServer:
         return MimeServer(w, tree.zeros(w), tree.zeros(w), jnp.zeros((), jnp.int32))

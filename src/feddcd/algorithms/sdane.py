@@ -47,12 +47,16 @@ class SDANE(AbstractStateless[DaneServer, DaneDown]):
     """λ as above unless given; then every step counts."""
 
     sends: ClassVar[Sends] = "model"
+    kinds: ClassVar[int] = 2
     solver: AbstractLocalSolver = NewtonCG()
     lam: float | None = None
 
     @property
     def rounds_per_iteration(self) -> int:
         return 2
+
+    def kind(self, down: DaneDown) -> Int[Array, ""]:
+        return down.t % 2
 
     def init_server(self, w: Params) -> DaneServer:
         one = jnp.ones((), tree.dot(w, w).dtype)

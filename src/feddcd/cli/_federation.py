@@ -26,7 +26,7 @@ from ..federation.run_folder import write_run
 from ..federation.site.template import CAREFUL as CAREFUL_SAID
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.status import path_of_job
-from ..runs.spec import Spec, parse_setting
+from ..runs.spec import Spec, parse_settings
 from ._certain import warn_certain
 from ._federation_options import TRIAL_SITES
 from ._habits import found
@@ -61,7 +61,7 @@ def init_command(options: dict[str, Any]) -> None:
         raise SpecError(f"a federation needs at least 2 sites, got {len(names)}")
     keys = ("algorithm", "model", "l2", "weighting", "rounds", "tau", "target_gap")
     spec = Spec(
-        settings=dict(map(parse_setting, options["settings"] or [])),
+        settings=parse_settings(options["settings"] or []),
         **{key: options[key] for key in keys},
     )
     name = options["name"] or f"{path.resolve().name}-{secrets.token_hex(3)}"

@@ -33,6 +33,10 @@ RANKS = (
     "fewest up + down: the share of the cases in which clients and server together send the "
     "fewest bytes",
 )  # below the first table
+FULL_GRADIENTS = (
+    "SCAFFOLD runs with the local solver gd, which uses full gradients: with mini-batches it does "
+    "not reach the optimum."
+)
 
 
 class RaceWishes(NamedTuple):
@@ -65,6 +69,10 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if not todo:
         raise SpecError(f"this race has no runs: {'; '.join(missing)}")
     check_tables(chosen)
+    if own:
+        from ..race.trial import try_methods  # with JAX, only where it is needed
+
+        try_methods(own, chosen[0].model)
     say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
@@ -83,8 +91,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     reasons = missed(results, wish.target, wish.limit)
     if nobody_ran(results):
         raise SpecError(f"this race has no results. {'; '.join(reasons)}")
-    notes = _notes(wish, missing, runners[0]) + reasons * few
-    paths = write_race(out, results, target=wish.target, notes=notes)
+    notes = _notes(wish, missing, runners) + reasons * few
+    paths = write_race(out, results, target=wish.target, notes=notes, problems=chosen)
     if not quiet:
         if (table := _table(results, wish.target)) is not None:
             console.print(table)
@@ -135,12 +143,14 @@ def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
     say(f"to continue, use the same command again: {origin().command}")
 
 
-def _notes(wish: RaceWishes, missing: list[str], leader: str) -> list[str]:
+def _notes(wish: RaceWishes, missing: list[str], runners: Sequence[str]) -> list[str]:
     notes = [f"Left out: {reason}" for reason in missing]
+    if "scaffold" in runners:
+        notes.append(FULL_GRADIENTS)
     if wish.behind is not None:
         notes.append(
             f"A run of another method stopped when its clients had sent {wish.behind:g} times the "
-            f"bytes that {methods.title(leader)} needed to reach the gap {wish.target:g}."
+            f"bytes that {methods.title(runners[0])} needed to reach the gap {wish.target:g}."
         )
     return notes
 

@@ -10,14 +10,15 @@ from rich.progress import BarColumn, TimeElapsedColumn
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
+from .._text import plural
 from ..runs.api import compare, resume, usual
-from ..runs.auto import AUTO
+from ..runs.auto import AUTO, OF_SETTINGS, unnamed
 from ..runs.comparison import Comparison
 from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
 from ..runs.result import Result
 from ..runs.run import Progress as Step
 from ..runs.run import execute
-from ..runs.spec import Spec, load_spec, parse_setting
+from ..runs.spec import Spec, load_spec, parse_settings
 from ._ending import UNPROVEN
 from ._habits import found
 from ._stopping import (
@@ -59,7 +60,10 @@ def run_command(
         if result.history.rounds == before and result.summary["status"] == "finished":
             say(nothing_to_do(result.spec, before))
     else:
-        spec = Spec(**_with_method(_merge(options, config, dict(map(parse_setting, settings)))))
+        values = _merge(options, config, parse_settings(settings))
+        spec = Spec(**_with_method(values))
+        if "algorithm" not in values and spec.algorithm != AUTO and not quiet:
+            say(OF_SETTINGS)
         folder = fresh_folder(f"{spec.algorithm}-{Path(spec.data).name}") if out is None else out
         told = lambda method, why: None if quiet else say(f"method: {method}, because {why}")
         with stoppable(folder, "run"), _bars(quiet) as watch:
@@ -68,6 +72,8 @@ def run_command(
     found(folder=folder, report=folder / "report.html", summary=result.summary)
     if not quiet:
         _show([result.entry()])
+        if result.classes is not None:
+            say(f"model: {result.spec.model}, {plural(len(result.classes), 'class', 'classes')}")
         _advise([result])
         say(f"report: {folder / 'report.html'}")
     if result.summary["status"] == "stopped":
@@ -81,9 +87,8 @@ def _rounds_so_far(folder: Path) -> int:
 
 
 def _with_method(values: dict[str, Any]) -> dict[str, Any]:
-    """Where no method is named, it is chosen when the data are known; settings are of a method, and
-    without a name of FedDCD."""
-    return {"algorithm": Spec.algorithm if values.get("settings") else AUTO} | values
+    """Without a name it is chosen when the data are known, or is the one of the settings."""
+    return {"algorithm": unnamed(values.get("settings", {}))} | values
 
 
 def compare_command(
@@ -227,13 +232,12 @@ def _merge(options: dict[str, Any], config: Path | None, settings: dict) -> dict
 
 def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[str, Any]]:
     chosen: dict[str, dict[str, Any]] = {}
-    for text in settings:
-        key, value = parse_setting(text)
-        name, dot, key = key.partition(".")
+    for text, value in parse_settings(settings).items():
+        name, dot, key = text.partition(".")
         if not dot or name not in algorithms:
             raise SpecError(
                 "in compare, a setting must have the form algorithm.key=value, where algorithm is "
-                f"one of {', '.join(algorithms)}; got {text!r}"
+                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}"
             )
         chosen.setdefault(name, {})[key] = value
     return chosen

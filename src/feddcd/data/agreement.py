@@ -16,6 +16,7 @@ from ._dataset import shape_of, widen
 CLASSIFIERS = ("softmax", "logistic", "mlp")
 REGRESSIONS = ("ridge", "poisson")
 MAX_CLASSES = 1000
+MAX_UNEVEN = 5  # of classes that are not all whole numbers
 
 Features = tuple[str, ...] | int  # names, or a number where LIBSVM counts them
 Classes = tuple[str, ...] | tuple[float, ...]
@@ -137,11 +138,12 @@ def check_count(name: str, classes: Sequence[Any] | np.ndarray) -> None:
     """Refuse labels that are too many or too uneven to be classes."""
     text = isinstance(classes[0], str)
     uneven = not text and any(c != round(c) for c in classes)
-    if len(classes) > MAX_CLASSES or (len(classes) > 100 and uneven):
+    if len(classes) > MAX_CLASSES or (len(classes) > MAX_UNEVEN and uneven):
         problem = f"more than {MAX_CLASSES} classes" if text else "a continuous target"
         advice = "" if text else "; use --model ridge or poisson"
         raise DataError(
-            f"{name}: there are {len(classes)} different labels. This looks like {problem}{advice}"
+            f"{name}: there are {len(classes)} different labels"
+            f"{', not all of them whole numbers' * uneven}. This looks like {problem}{advice}"
         )
 
 

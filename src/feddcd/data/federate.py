@@ -264,15 +264,16 @@ def _targets(name: str, y: np.ndarray, model: Model, classes: np.ndarray | None,
 
 
 def _check_classes(data: Dataset, classes: np.ndarray, kind: str, *, binary: bool) -> None:
+    labels = classes if data.classes is None else data.classes
     if len(classes) < 2:
-        label = listed(classes if data.classes is None else data.classes)
         raise DataError(
-            f"{data.name}: all rows have the label {label}, but {kind} needs two labels"
+            f"{data.name}: all rows have the label {listed(labels)}, but {kind} needs two labels"
         )
     check_count(data.name, classes)
     if binary and len(classes) != 2:
         raise DataError(
-            f"{data.name}: {kind} needs 2 classes, but there are {len(classes)}; use softmax"
+            f"{data.name}: {kind} needs 2 classes, but there are {len(classes)} "
+            f"({listed(labels, 5)}); use softmax"
         )
     if data.y_test is not None:
         unseen = np.setdiff1d(data.y_test, classes)

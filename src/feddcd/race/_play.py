@@ -23,10 +23,10 @@ from ..runs.spec import Spec
 from ..simulator.simulate import start
 from ..simulator.threads import compiled
 from ..solvers import NewtonCG, Tolerance
-from .cells import TARGETS, RaceCell, RaceOutcome, allowed
+from .cells import MOST_ROUNDS, TARGETS, RaceCell, RaceOutcome, allowed
 from .problems import RaceProblem
+from .trial import named
 
-MOST_ROUNDS = 4_000
 MAPS = Path("/proc/self/maps")  # of Linux, which allows a process 65,530 parts of memory;
 MOST_MAPS = 30_000  # compiled programs of about 40 jobs of a race take as many
 CHUNK = 20
@@ -104,6 +104,11 @@ def forget_programs() -> None:
 
 
 def play(cell: RaceCell, stop: Stop = never) -> RaceOutcome:
+    with named(cell.method):
+        return _outcome(cell, stop)
+
+
+def _outcome(cell: RaceCell, stop: Stop) -> RaceOutcome:
     """What cannot be run at all is an outcome, too."""
     forget_programs()
     try:
@@ -137,11 +142,14 @@ def _play(cell: RaceCell, stop: Stop) -> RaceOutcome:
         if log.best <= min(TARGETS):
             ended = "reached"
             break
+    if ended == "limit" and log.up < most:
+        ended = "rounds"
     chosen = {k: float(v) for k, v in fed.algorithm.chosen(state.server).items()}
     gap, rounds, up, down, uploads, steps = log.columns()
     seconds = time.perf_counter() - began
     counts = (gap, rounds, up, down, uploads, steps)
-    return RaceOutcome(ended, chosen, *counts, seconds, size, cell.limit, built.N, built.tau)
+    sizes = (size, cell.limit, built.N, built.tau, len(road.data.y))
+    return RaceOutcome(ended, chosen, *counts, seconds, *sizes)
 
 
 class _RaceLog:

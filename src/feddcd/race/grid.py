@@ -80,7 +80,8 @@ def _tuned_cells(job: RaceJob, stop: Stop) -> Iterator[RaceCell]:
 def tuned_settings(
     folder: Path, cell: RaceCell, run: Callable[[RaceCell], RaceOutcome | None]
 ) -> tuple:
-    """Those with the fewest bytes to the smallest target that any of the grid reached."""
+    """Those with the fewest bytes to the smallest target that any of the grid reached; nothing if
+    these are the cell's own."""
     first = read_outcome(cell.file(folder))
     if first is None:
         return ()
@@ -90,7 +91,8 @@ def tuned_settings(
     for target in sorted(TARGETS[:2]):
         costs = [np.inf if found is None else found.to(target) for _, found in tried]
         if costs and np.isfinite(min(costs)):
-            return tried[int(np.argmin(costs))][0]
+            best = tried[int(np.argmin(costs))][0]
+            return () if best == cell.settings else best
     return ()
 
 

@@ -12,6 +12,7 @@ from ..algorithms import Method
 from ..algorithms.catalogue import add_method
 
 _digests: dict[str, str] = {}  # by method: of its file
+_files: dict[str, Path] = {}
 
 
 def add_methods(files: Iterable[Path]) -> list[str]:
@@ -22,6 +23,10 @@ def add_methods(files: Iterable[Path]) -> list[str]:
 def digest_of(method: str) -> str | None:
     """Of the file that a method came from: another file is another method."""
     return _digests.get(method)
+
+
+def file_of(method: str) -> Path | None:
+    return _files.get(method)
 
 
 def _add(file: Path) -> list[str]:
@@ -49,7 +54,7 @@ def _add(file: Path) -> list[str]:
             add_method(row)
         except SpecError as error:
             raise SpecError(f"{file}: {error}") from None
-        _digests[row.name] = digest
+        _digests[row.name], _files[row.name] = digest, file
     return list(own)
 
 

@@ -28,6 +28,7 @@ from ..report.figures import (
 from ..report.page import bullets, document, figure, footer, grid, header, paragraph, section
 from ..report.tables import Bold, table
 from .cells import TARGETS, RaceOutcome
+from .problems import RaceProblem
 from .profile import Place, RaceEntry, Results, costs, median, profile, quartiles, ratios
 from .standing import Standing, fields, ranked, standings
 
@@ -72,12 +73,18 @@ FILES = (
     "up_models_quartile1 and up_models_quartile3 are the quartiles over the seeds. "
     "Its column half divides the problems into two "
     'halves. We used the problems of the half "made" to find the rules by which feddcd run '
-    'chooses a method. We use the problems of the half "scored" to test these rules.'
+    'chooses a method. We use the problems of the half "scored" to test these rules. A problem of '
+    'your own says nothing about the rules; it is called "scored", unless its file names a half.'
 )
 
 
 def write_race(
-    folder: Path, results: Results, *, target: float, notes: Sequence[str]
+    folder: Path,
+    results: Results,
+    *,
+    target: float,
+    notes: Sequence[str],
+    problems: Sequence[RaceProblem] = (),
 ) -> list[Path]:
     """race.csv, the profiles as pictures, and report.html."""
     alone = len({place.problem for place, _ in results}) == 1
@@ -97,6 +104,7 @@ def write_race(
         section(*_about(alone), grid(drawings, "figures panels")),
         section("Who is first", *_ranks(results, target)),
         section("Medians", paragraph(f"{NOT_THERE} {DIRECTIONS}"), *_tables(results, target)),
+        *([section("Problems", _problems(results, problems))] if problems else []),
         section("Files", paragraph(FILES)),
         footer({}, data=", ".join(dict.fromkeys(place.problem for place, _ in results))),
     )
@@ -222,6 +230,27 @@ def _tables(results: Results, target: float) -> Iterator[str]:
             ]
             caption = f"{words} to reach a gap of {tiny(target)}, divided by the bytes of one model"
             yield table(f"{caption}: {name}", head, ("", rows))
+
+
+def _problems(results: Results, problems: Sequence[RaceProblem]) -> str:
+    runs = {place.problem: one for (place, _), many in results.items() for one in many if one.rows}
+    head = (
+        "problem",
+        "data",
+        "model",
+        "l2",
+        "partition",
+        "clients",
+        "training rows",
+        "numbers in a model",
+    )
+    rows = []
+    for each in problems:
+        if (run := runs.get(each.name)) is not None:
+            sizes = [f"{n:,}" for n in (run.clients, run.rows, run.size)]
+            who = (each.name, Path(each.data).name, each.model, f"{each.l2:g}", each.partition)
+            rows.append([*who, *sizes])
+    return table("The problems of this race", head, ("", rows))
 
 
 def _sizes(results: Results) -> Mapping[Place, int]:

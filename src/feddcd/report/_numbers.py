@@ -118,8 +118,9 @@ def rich_table(entries: Sequence[RunEntry]) -> "Table":
     head = [name if name in lines[0] else "certified gap" for name in names]
     shown = [[line[name] for name in head] for line in lines]
     notes = ([GAP] if len(entries) > 1 else []) + ([BITS] if bits_differ(entries) else [])
-    if said := loose_bound(entries):
-        notes.append(f"note: {' '.join(said)}")
+    notes += [
+        f"note: {' '.join(said)}" for said in (unequal(entries), loose_bound(entries)) if said
+    ]
     return terminal_table(head, ("", shown), notes=notes)
 
 
@@ -148,7 +149,8 @@ def _paper_lines(entry: RunEntry, entries: Sequence[RunEntry]) -> list[dict[str,
     lines = [middle | {"algorithm": title(entry.label)}]
     if entry.runs > 1:
         blank = {"algorithm": "", "bits": ""}
-        lines.append({name: _bracket(low[name], high[name]) for name in PAPER} | blank)
+        brackets = {name: _bracket(low[name], high[name]) for name in PAPER} | blank
+        lines += [brackets] if any(brackets.values()) else []
     return lines
 
 
@@ -163,16 +165,16 @@ def table_notes(entries: Sequence[RunEntry]) -> list[str]:
     notes, (head, _) = [medians] if seeds > 1 else [], _paper(entries)
     if "gap" not in head:
         return notes
-    notes.append(_sentence(GAP))
+    notes.append(as_sentence(GAP))
     if "bits" in head:
-        notes.append(_sentence(BITS))
+        notes += [as_sentence(BITS), *(as_sentence(said) for said in unequal(entries)[:1])]
     if "MB to 1e-3" in head:
         notes.append("MB to 1e-3: the bytes that the clients sent until the gap was at most 1e-3.")
     if any(name.startswith("MB") for name in head):
         notes += left_out(entries)
     missed = [tiny(target) for target in TARGETS if f"MB to {tiny(target)}" not in head]
     notes += [f"No method reached a gap of {target}." for target in missed]
-    return notes + [_sentence(said).removesuffix(".") for said in loose_bound(entries)[:1]]
+    return notes + [as_sentence(said) for said in loose_bound(entries)[:1]]
 
 
 def left_out(entries: Sequence[RunEntry]) -> list[str]:
@@ -181,6 +183,18 @@ def left_out(entries: Sequence[RunEntry]) -> list[str]:
     most = f"{'at most ' * (len(entries) > 1)}{size(proof)}"
     said = f"The counts of bytes do not include the certificates ({most} in a run)."
     return [said] if proof else []
+
+
+def unequal(entries: Sequence[RunEntry]) -> list[str]:
+    """Bytes of methods with different bits compare the bits, too: this fact, and what to do."""
+    bits = {width for entry in entries if (width := entry.summary.get("bits"))}
+    if len(bits) < 2:
+        return []
+    return [
+        "the methods send their numbers with different numbers of bits, so the bytes do not "
+        "compare the methods alone.",
+        f"To compare the methods at equal bits, use --bits {min(bits)} or --bits {max(bits)}.",
+    ]
 
 
 def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
@@ -205,8 +219,8 @@ def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
     ]
 
 
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
+def as_sentence(text: str) -> str:
+    return f"{text[0].upper()}{text[1:].removesuffix('.')}."
 
 
 def write_csv(entries: Sequence[RunEntry], path: str | Path) -> None:

@@ -21,7 +21,7 @@ from ._entry import (
     find,
     flatten,
 )
-from ._numbers import has_own_score, left_out, loose_bound, rows, score
+from ._numbers import as_sentence, has_own_score, left_out, loose_bound, rows, score, unequal
 from .figures import svg
 from .page import details, document, figure, footer, grid, header
 from .tables import pairs, table
@@ -146,7 +146,7 @@ def _counted(entries: Sequence[RunEntry]) -> list[str]:
         names = "All methods" if len(those) == len(entries) > 1 else _names(entries, those)
         send = "send" if len(those) > 1 else "sends"
         sentences.append(f"{names} {send} each number with {bits} bits.")
-    return sentences + left_out(entries)
+    return sentences + list(map(as_sentence, unequal(entries))) + left_out(entries)
 
 
 def _advice(entries: Sequence[RunEntry]) -> list[str]:

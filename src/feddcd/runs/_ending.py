@@ -19,6 +19,7 @@ from ._inputs import Inputs
 from .build import Built, known_settings
 
 NEAR = 0.5  # of the objective: with a smaller proven gap a run did not diverge
+LONG, FLAT = 20, 0.85  # certificates of a run that can be judged; the part of a gap that remains
 SMALL = "1e-4"  # a penalty that changes a model little
 
 
@@ -69,7 +70,30 @@ def ending(
         return Ending(
             f"{missed}Rounding errors are larger than this target: choose a larger target."
         )
-    return Ending(f"{missed}More rounds may help: --rounds.")
+    return Ending(missed + _next(built, given, history))
+
+
+def _next(built: Built, given: Inputs, history: History) -> str:
+    """What may lead to the target gap."""
+    name = built.spec.algorithm
+    other = "--algorithm " + ("pointsaga" if name == "fedqn" else "fedqn")
+    if given.algorithm is None and not get_method(name).exact:
+        return (
+            f"With the method {name}, the gap may stay above this target, however many rounds it "
+            f"runs: use {other}."
+        )
+    if _is_flat(history["certified_gap"]):
+        return f"The gap does not fall any more, so more rounds will not help: use {other}."
+    return "More rounds may help: --rounds."
+
+
+def _is_flat(gaps: np.ndarray) -> bool:
+    """Whether the last quarter of a run lies hardly below the one before it, despite noise."""
+    gaps = gaps[np.isfinite(gaps)]
+    if len(gaps) < LONG:
+        return False
+    _, _, before, last = (float(np.median(part)) for part in np.array_split(gaps, 4))
+    return last > FLAT * before
 
 
 def unproven(history: History, problem: Clients) -> str:

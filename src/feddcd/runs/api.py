@@ -17,11 +17,11 @@ from ._comparing import labelled
 from ._comparing import repeat as repeat
 from ._comparing import usual as usual
 from ._inputs import choose, collect, with_bits
-from .auto import AUTO
+from .auto import unnamed
 from .comparison import Repeats
 from .result import Result
 from .run import Watcher, execute
-from .spec import Setting, Spec
+from .spec import Setting
 
 
 @overload
@@ -71,8 +71,8 @@ def run(
         data: A name or a path (see `load`), a `Dataset`, a pair (X, y), a data frame with
             `label=...`, or a list or dict with such a pair or frame for each client.
         algorithm: A name from `feddcd list`, or an object. Without an algorithm and without
-            settings, feddcd chooses the method, and `summary` says why. With settings alone, the
-            method is FedDCD.
+            settings, feddcd chooses the method, and `summary` says why. With settings other than
+            `bits`, the method is FedDCD.
         settings: Settings of the algorithm, by name, as `{"lr": 0.1}`. A setting that is not
             named keeps its default.
         bits: The bits of each number that a client sends: 8, 16, 32 or 64. It is a setting, too,
@@ -120,8 +120,8 @@ def run(
         "parts": parts, "names": names,
     }  # fmt: skip
     settings = with_bits(settings, bits)
-    if algorithm is None:  # settings without a name are FedDCD's
-        algorithm = Spec.algorithm if settings else AUTO
+    if algorithm is None:
+        algorithm = unnamed(settings)
     if seeds is not None:
         (label,) = labelled([algorithm])
         told = lambda _, progress: watch(progress)

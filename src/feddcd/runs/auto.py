@@ -4,11 +4,26 @@ and, without a penalty, on benchmarks/unpenalised.py.
 Few bytes decide, as they travel from the clients. Whoever knows better names a method.
 """
 
+from collections.abc import Iterable
 from typing import NamedTuple
+
+from .spec import Spec
 
 AUTO = "auto"
 LARGE = 20_000  # parameters; measured at 7,800 (mnist) and at 47,236 (rcv1-subset), with l2 = 0
 STAND_IN = "fedavg"  # for checks before the data are known: it asks for nothing
+
+
+OF_SETTINGS = (
+    f"method: {Spec.algorithm}, because a setting without a method is one of {Spec.algorithm}; to "
+    "use another method, add --algorithm"
+)
+
+
+def unnamed(settings: Iterable[str]) -> str:
+    """The method where nobody named one. Settings are then those of FedDCD, but for the bits, which
+    every method has."""
+    return Spec.algorithm if set(settings) - {"bits"} else AUTO
 
 
 class MethodChoice(NamedTuple):
@@ -26,11 +41,11 @@ def choose_method(*, convex: bool, l2: float, size: int, everyone: bool) -> Meth
         why = (
             f"the model is convex and has more than {LARGE:,} parameters, there is no penalty "
             "(l2 = 0), and all clients take part in every round. In a comparison of this kind, the "
-            "clients sent the fewest bytes with this method: see the page The race (docs/race.md)"
+            "clients sent the fewest bytes with this method"
         )
         return MethodChoice("fedlbfgs", why)
     why = (
         "the model is convex, and in most of our comparisons the clients sent the fewest bytes "
-        "with this method: see the page The race (docs/race.md)"
+        "with this method"
     )
     return MethodChoice("fedqn", why)

@@ -204,7 +204,9 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
     for kind, known in {"algorithm": {row.name}, **NAMES}.items():
         name, colon, _ = getattr(spec, kind).partition(":")
         if name not in known:
-            raise SpecError(f"unknown {kind} {name!r}{nearest(name, known)}")
+            stem, equals, value = name.partition("=")
+            form = f"; write {kind} {stem}:{value}" if equals and stem in WITH_PARAMETER else ""
+            raise SpecError(f"unknown {kind} {name!r}{form or nearest(name, known)}")
         if colon and name not in WITH_PARAMETER:
             raise SpecError(f"the {kind} {name!r} has no parameter, got {getattr(spec, kind)!r}")
     if spec.l2 < 0 and row.needs_l2:
@@ -223,7 +225,9 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
     known = known_settings(spec, row)
     for key in spec.settings:
         if key not in known:
-            raise SpecError(f"{spec.algorithm} has no setting {key!r}{nearest(key, known)}")
+            raise SpecError(
+                f"the method {spec.algorithm} has no setting {key!r}{nearest(key, known)}"
+            )
 
 
 def known_settings(spec: Spec, row: Method) -> set[str]:

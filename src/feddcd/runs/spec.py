@@ -2,6 +2,7 @@
 
 import dataclasses
 import tomllib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -170,3 +171,17 @@ def parse_setting(text: str) -> tuple[str, Setting]:
     if not isinstance(parsed, bool | int | float | str):
         raise SpecError(f"{key} must be one number or one word, got {value!r}")
     return key, parsed
+
+
+def parse_settings(texts: Iterable[str]) -> dict[str, Setting]:
+    """Several `key=value`, each key only once."""
+    found: dict[str, Setting] = {}
+    for key, value in map(parse_setting, texts):
+        if key in found and found[key] != value:
+            option = "--bits or " * (key.rpartition(".")[2] == "bits")
+            raise SpecError(
+                f"the setting {key} has two values, {found[key]} and {value}: give only one, with "
+                f"{option}--set"
+            )
+        found[key] = value
+    return found
