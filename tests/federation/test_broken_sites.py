@@ -155,7 +155,7 @@ STOP = {
     open_keys: ("sum.keys has the mode 0644, so other users", "chmod 600 "),
     no_keys: ("sum.keys: the keys cannot be read", "from a backup"),
     bad_key: ("key is not a private key", "from a backup"),
-    key_of_another: ("key does not belong to key.pub", "from a backup"),
+    key_of_another: ("key is not the private key of key.pub", "from a backup"),
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
     other_key: ("key is not the private key of key.pub", "from a backup"),
     other_sum_keys: ("sum.keys has the keys of north, not of south", "from a backup"),
@@ -176,15 +176,17 @@ WARN = {
 @pytest.mark.skipif(not hasattr(os, "getuid") or os.getuid() != 0, reason="needs root")
 def test_a_file_of_another_user_is_named(home):
     site = home.site("south")
-    assert not any("another user" in trouble.what for trouble in troubles(site))
+    another = lambda: [trouble for trouble in troubles(site) if "to the user" in trouble.what]
+    assert not another()
     os.chown(site / "policy.toml", 65534, -1)
-    (found,) = [trouble for trouble in troubles(site) if "another user" in trouble.what]
-    assert "policy.toml belongs to another user than the folder of this site" in found.what
-    assert found.todo.startswith("chown --reference=")
+    (found,) = another()
+    assert "policy.toml belongs to the user" in found.what
+    assert found.todo.startswith("chown root ")
     assert not found.stops
-    os.chown(site, 65534, -1)
+    for path in [site, *site.iterdir()]:
+        os.chown(path, 65534, -1)
     os.chown(site / "key", 0, -1)
-    assert not any("another user" in t.what for t in troubles(site)), "root can do all anyway"
+    assert not another(), "root can do all anyway"
 
 
 @pytest.mark.parametrize("harm", [*STOP, *WARN])

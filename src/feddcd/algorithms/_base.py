@@ -37,7 +37,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, NamedTuple, TypeVar, get_args
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
@@ -47,7 +46,6 @@ from .._settings import Limit
 from .._text import nearest
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
-from ..problems import curvature as power_iteration
 from ..solvers import SOLVERS
 from ._promise import Promise
 
@@ -226,18 +224,6 @@ class Curvature(NamedTuple):
 
     alpha: Scalar
     L: Scalar
-
-
-def probing(k: Int[Array, ""]) -> Bool[Array, ""]:
-    """Whether curvature is asked for in round (or iteration) k: in 0, 1, 3, 7, 15, ... Far from the
-    optimum it can be very different, and asking costs as much as a local solve."""
-    return (k & (k + 1)) == 0
-
-
-def probe(f: AbstractProblem, w: Params, asked: Bool[Array, ""], key: Key) -> Curvature:
-    """f's curvature at w by 20 power steps, 0 where it is not asked for."""
-    estimate = lambda: power_iteration(f, w, key).astype(f.mu.dtype)
-    return Curvature(f.alpha, jax.lax.cond(asked, estimate, lambda: jnp.zeros_like(f.mu)))
 
 
 class Given(NamedTuple):

@@ -1,14 +1,26 @@
-"""L and μ from the first round, for methods with steps that follow from them once and for all."""
+"""L and μ as clients measure them: in some rounds, or once and for all in the first one."""
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int
+from jaxtyping import Array, Bool, Int
 
 from .. import tree
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..problems import curvature as power_iteration
 from ._base import Curvature
+
+
+def probing(k: Int[Array, ""]) -> Bool[Array, ""]:
+    """Whether curvature is asked for in round (or iteration) k: in 0, 1, 3, 7, 15, ... Far from the
+    optimum it can be very different, and asking costs as much as a local solve."""
+    return (k & (k + 1)) == 0
+
+
+def probe(f: AbstractProblem, w: Params, asked: Bool[Array, ""], key: Key) -> Curvature:
+    """f's curvature at w by 20 power steps, 0 where it is not asked for."""
+    estimate = lambda: power_iteration(f, w, key).astype(f.mu.dtype)
+    return Curvature(f.alpha, jax.lax.cond(asked, estimate, lambda: jnp.zeros_like(f.mu)))
 
 
 def first_look(

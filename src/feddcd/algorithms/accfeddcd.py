@@ -39,7 +39,8 @@ from .._settings import number, whole, word
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import Method, Sends, Upload, probe, probing
+from ._base import Method, Sends, Upload
+from ._curvature import probe, probing
 from ._doubling import EPOCHS, epoch, followed, spans
 from ._promise import Promise
 from .feddcd import AbstractDual, dual_settings, strong_convexity

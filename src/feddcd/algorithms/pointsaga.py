@@ -35,7 +35,8 @@ from .._settings import number
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ..solvers import AbstractLocalSolver, NewtonCG
-from ._base import AbstractAlgorithm, Curvature, Method, Sends, Upload, probe, probing
+from ._base import AbstractAlgorithm, Curvature, Method, Sends, Upload
+from ._curvature import probe, probing
 
 LEAST, MOST = 0.5, 100.0
 
