@@ -12,13 +12,20 @@ from .._text import listed, plural
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._outcome import outcome_of, unlike_case, words_of
-from ._values import NO_PREDICTOR, check_mixed, column, label, numbers_of, whole_rows
+from ._values import (
+    NO_PREDICTOR,
+    check_mixed,
+    check_spelling,
+    column,
+    label,
+    numbers_of,
+    whole_rows,
+)
 from .families import CLASSED, SHARES
 from .plan import ModelSettings
 from .table import CompleteRows, Roles, formula_for, read
 
 MAX_LEVELS = 1000
-REFUSED = "; a federation refuses them, so write them in the same way"
 ORDERED = "ordinal for words that have an order, multinomial for other words"
 
 
@@ -74,7 +81,7 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
         values = column(table.frame, name)
         if not _is_text(values):
             continue
-        check_alike(table, name, notes, REFUSED)
+        check_alike(table, name, notes)
         if values.nunique() == 1:
             told = f"{name} is {values.dropna().iloc[0]!r} in every row, {NO_PREDICTOR}"
             raise DataError(told, file=table.file, column=name)
@@ -114,7 +121,7 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
         notes.append("--group is not given, so all rows count as one site")
         return None
     check_plain(table, [group])
-    check_alike(table, group, notes)
+    check_alike(table, group, notes, "site")
     empty = np.flatnonzero(table.frame[group].isna())
     if len(empty):
         told = (
@@ -132,27 +139,20 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
     return np.asarray(table.frame[group])
 
 
-def check_alike(table: Frame, name: str, notes: list[str], more: str = "") -> None:
+def check_alike(table: Frame, name: str, notes: list[str], what: str = "level") -> None:
     """One name written in two ways would be two sites, or two categories."""
     values = column(table.frame, name)
-    exact: dict[str, str] = {}
-    loose: dict[str, str] = {}
-    for value in values.dropna().unique():
-        text = str(value)
-        other = exact.setdefault(text.strip(), text)
-        if other != text:
-            row = int(np.flatnonzero(np.asarray(values == value))[0])
-            told = (
-                f"{name} has {other!r} and {text!r} (first <row>), which differ only by "
-                "spaces; write them in the same way"
-            )
-            raise DataError(told, file=table.file, row=row, column=name, value=text)
-        key = str(float(text)) if is_number(text) else text.casefold()
-        other = loose.setdefault(key, text)
+    found = values.dropna().unique()
+    try:
+        check_spelling(name, found, what, values)
+    except DataError as error:
+        raise error.placed(table.file, table.place) from None
+    loose: dict[float, str] = {}
+    for text in filter(is_number, map(str, found)):
+        other = loose.setdefault(float(text), text)
         if other != text:
             notes.append(
                 f"{name} has {other!r} and {text!r}, which feddcd reads as two different levels"
-                + ("" if is_number(text) else more)
             )
 
 
