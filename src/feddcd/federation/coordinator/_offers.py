@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ..._errors import Refused
-from ..._text import listed
+from ..._text import listed, sentence_list
 from ...analysis.protocol import ColumnsOffer
 from ...formula import MOST_LEVELS
 from ._checks import check_levels, check_name, check_names
@@ -55,23 +55,23 @@ def odd_words(offers: Mapping[str, ColumnsOffer]) -> dict[str, str]:
 
 
 def odd_spelling(offers: Mapping[str, ColumnsOffer]) -> str:
-    """Which site writes a level otherwise than others, by case or spaces alone; or nothing. One
+    """Which sites write a level in which of two ways, by case or spaces alone; or nothing. One
     level would become two."""
     for column in sorted({c for o in offers.values() for c in o.levels}):
-        times = Counter(str(v) for o in offers.values() for v in o.levels.get(column, ()))
-        usual: dict[str, str] = {}
-        for level, _ in times.most_common():
-            usual.setdefault(level.strip().casefold(), level)
+        at: dict[str, list[str]] = {}  # by level: its sites
         for site, o in offers.items():
             for level in map(str, o.levels.get(column, ())):
-                other = usual[level.strip().casefold()]
-                if other != level:
-                    return (
-                        f"the sites write one level of {column} in two ways: {site} writes "
-                        f"{level!r}, other sites write {other!r}. The two words differ only "
-                        "by spaces, or by small and capital letters. Write the level in one "
-                        "way at all sites, or list the levels in a codebook"
-                    )
+                at.setdefault(level, []).append(site)
+        usual: dict[str, str] = {}
+        for level in sorted(at, key=lambda level: -len(at[level])):
+            other = usual.setdefault(level.strip().casefold(), level)
+            if other != level:
+                ways = (f"{way!r} at {sentence_list(at[way])}" for way in (level, other))
+                return (
+                    f"the sites write one level of {column} in two ways: {', '.join(ways)}. The "
+                    "two words differ only by spaces, or by small and capital letters. Write the "
+                    "level in one way at all sites, or list the levels in a codebook"
+                )
     return ""
 
 
