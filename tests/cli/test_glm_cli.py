@@ -597,7 +597,7 @@ BAD = [
             patients().assign(dose=2.5)),
     formula("in every row, so this column cannot be a predictor; leave", F[1], GROUP,
             patients().assign(sex="f")),
-    formula("p.csv: one level of sex is written in two ways, 'm' and 'm ' (first on line", F[1], GROUP,
+    formula("p.csv: one level of sex is written in two ways, 'm' and 'm ' (first", F[1], GROUP,
             changed(int(patients().index[patients().sex == "m"][-1]), "sex", "m ")),
     formula("p.csv: key has 1,001 different words, which are too many", "death ~ key", GROUP,
             pd.concat([patients()] * 5)[:1001].assign(key=[f"k{i}" for i in range(1001)])),

@@ -118,3 +118,12 @@ def test_one_site_in_two_ways_is_refused_everywhere(capsys, other):
     assert told in said(capsys, "federation", "init", "fed", *data, code=2)
     with pytest.raises(DataError, match="one site of hospital is written in two ways"):
         FederatedGLM("binomial", "death ~ age").fit(rows, groups="hospital")
+
+
+def test_levels_of_one_site_alone_are_noted(capsys):
+    rows = patients().assign(sex=lambda d: d.sex.str.lower())
+    own = rows.hospital == "h1"
+    rows.loc[own, "sex"] = rows.sex[own].map({"male": "M", "female": "F"})
+    rows.to_csv("p.csv", index=False)
+    assert "sex has 'F' and 'M' only at h1. If other sites" in glm(capsys, "death ~ sex")
+    assert "only at" not in glm(capsys, "death ~ severity", "--force")

@@ -55,7 +55,8 @@ def unlike_case(words: Sequence[Any]) -> str:
     same = [a for a in shown if any(a != b and key(a) == key(b) for b in shown)]
     if not same:
         return ""
-    return f". {sentence_list([repr(a) for a in same])} differ only by spaces, or by small and capital letters"
+    words = sentence_list([repr(a) for a in same])
+    return f". {words} differ only by spaces, or by small and capital letters"
 
 
 def coded(y: pd.Series, outcome: Sequence[Any]) -> np.ndarray:

@@ -11,6 +11,7 @@ from .._errors import DataError
 from .._text import listed, plural
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
+from ._lone import lone_levels
 from ._outcome import outcome_of, unlike_case, words_of
 from ._values import (
     NO_PREDICTOR,
@@ -50,6 +51,8 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
         notes += [table.remarks[name] for name in used if name in table.remarks]
         frame = frame if sites is None else _restore(frame, roles.group, used)
         check_words(table._replace(frame=frame), used, notes)
+        if sites is not None and roles.group not in used:
+            notes += (told for name in used if (told := lone_levels(frame, name, sites)))
     if outcome is not None:
         check_plain(table, [outcome])
         _check_words(table._replace(frame=frame), outcome, settings, notes)
