@@ -11,7 +11,7 @@ from .._errors import DataError
 from .._text import listed, plural
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
-from ._lone import lone_levels
+from ._lone import lone_levels, unlike_codes
 from ._outcome import outcome_of, unlike_case, words_of
 from ._values import (
     NO_PREDICTOR,
@@ -55,7 +55,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
             notes += (told for name in used if (told := lone_levels(frame, name, sites)))
     if outcome is not None:
         check_plain(table, [outcome])
-        _check_words(table._replace(frame=frame), outcome, settings, notes)
+        _check_words(table._replace(frame=frame), outcome, settings, notes, sites)
     rows = read(frame, roles._replace(group=sites), formula, settings.missing)
     if settings.family in SHARES and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
@@ -201,6 +201,8 @@ def _check_binary(table: Frame, rows: CompleteRows) -> None:
             f"{name} has the two values {low:g} and {high:g}, but --family binomial needs 0 and "
             f"1. If {high:g} means the event, add --event {high:g}"
         )
+    elif (low < 0 or high > 1) and (told := unlike_codes(name, rows.y, rows.site)):
+        pass
     elif low < 0 or high > 1:
         told = (
             f"{name} has values from {low:g} to {high:g}, but --family binomial needs 0 "
@@ -258,7 +260,13 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     return used
 
 
-def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[str]) -> None:
+def _check_words(
+    table: Frame,
+    name: str,
+    settings: ModelSettings,
+    notes: list[str],
+    sites: np.ndarray | None,
+) -> None:
     """An outcome of words: binomial takes two, and says which of them counts as 1."""
     values, family = column(table.frame, name), settings.family
     if family in CLASSED:
@@ -274,7 +282,7 @@ def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[s
         )
         raise DataError(told, file=table.file, column=name)
     if len(words) > 2:
-        told = (
+        told = unlike_codes(name, values, sites) or (
             f"{name} has {len(words)} different words, {listed(words, 5)}, but --family "
             f"{family} needs two{unlike_case(words) or f'. Use {ORDERED}'}"
         )
