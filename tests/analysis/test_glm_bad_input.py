@@ -109,6 +109,7 @@ CASES = [
     by_formula("there is no column 'agee'; did you mean 'age'? the columns are", "death ~ agee"),
     by_formula("formula: there is no column 'dead'; did you mean 'death'?", "dead ~ age"),
     by_formula("a formula must have the form 'y ~ x1 + x2', got 'age + dose'", "age + dose"),
+    by_formula("got 'death = age + dose'. Write ~ in place of =", "death = age + dose"),
     by_formula("there is nothing on the left of ~ in the formula '~ age'", "~ age"),
     by_formula("there is nothing on the right of ~ in the formula 'death ~ '", "death ~ "),
     by_formula("C( has no closing bracket in the formula 'death ~ C(sex'", "death ~ C(sex"),

@@ -570,7 +570,7 @@ BAD = [
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
             GROUP),
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
-    formula("A formula has no groups and no 'or'. With --site-effects fixed, each site",
+    formula("A formula has no random effects and no 'or'. With --site-effects fixed, each site",
             "death ~ age | dose", GROUP),
     formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
     formula("a formula must have the form 'y ~ x1 + x2', got 'age'", "age", GROUP),
