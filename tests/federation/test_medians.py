@@ -95,6 +95,19 @@ def test_a_value_far_from_all_others_is_in_no_number():
     assert present[1].sum() > 100  # so the column is there
 
 
+@pytest.mark.parametrize(("share", "least"), [(0.5, 8), (0.6, 7)])
+def test_of_two_values_the_rare_one_is_named_and_its_rows_are_not_far(share, least):
+    """It was said of an outcome that its rows are far from all others."""
+    column = np.repeat([0.0, 1.0], [100, least - 1])
+    columns = {"(outcome)": column}
+    with pytest.raises(Ruled) as refusal:
+        check_columns(columns, {}, len(column), Policy(max_share=share), "sum", None)
+    told = f"in the column (outcome), fewer than {least} rows have the value 1 (max_share = {share}"
+    assert told in refusal.value.story
+    column = np.repeat([0.0, 1.0], [100, least])
+    check_columns({"(outcome)": column}, {}, len(column), Policy(max_share=share), "sum", None)
+
+
 def test_the_mean_of_neighbours_does_not_tell_one_of_them():
     """Six rows are far from all others: the ends get the mean of the next k rows, in which there is
     one of the six. Five times this mean, less four times that of the rows before, was its value."""
