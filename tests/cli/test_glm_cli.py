@@ -609,7 +609,7 @@ BAD = [
     # sites
     formula((
         "p.csv: hospital is empty on line 4, but each row must have a site; rows without a "
-        "site: 1"
+        "site: 1. Fill in the site, or remove these rows"
     ), F[1], GROUP,
             changed(2, "hospital", np.nan)),
     formula((

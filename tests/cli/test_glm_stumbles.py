@@ -142,3 +142,14 @@ def test_two_codings_of_an_outcome_are_told_by_site(capsys):
     assert "multinomial" not in text
     told = "'no' and 'yes' at h0, h2 and h3; 'alive' and 'dead' at h1. Use one coding"
     assert told in glm(capsys, "end ~ age", code=2)
+
+
+def test_an_empty_column_of_sites_tells_if_it_has_no_sites(capsys):
+    patients().assign(sex="m", age=lambda d: d.age.where(d.index != 3)).to_csv("p.csv", index=False)
+    text = said(capsys, "glm", "p.csv", "--group", "age", "--formula", "death ~ asa", code=2)
+    assert re.search(
+        r"age is empty on line 5, .* without a site: 1\. \d+ sites of \d+ in age", text
+    )
+    assert text.endswith(
+        "--group must name the column with the hospital (or bank, ...) of each row"
+    )

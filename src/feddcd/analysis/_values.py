@@ -14,6 +14,7 @@ from ..formula import Formula
 
 NO_PREDICTOR = "so this column cannot be a predictor; leave the column out"
 WEIGHT = {"sample_weight": None}  # a setting that messages name
+FILL_IN = "Fill in the site, or remove these rows"
 WORD = re.compile(r"[\w.]+")
 
 

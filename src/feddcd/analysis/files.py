@@ -14,6 +14,7 @@ from ..formula import Formula, NoColumn
 from ._lone import lone_levels, unlike_codes
 from ._outcome import outcome_of, unlike_case, words_of
 from ._values import (
+    FILL_IN,
     NO_PREDICTOR,
     check_mixed,
     check_spelling,
@@ -125,20 +126,21 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
         return None
     check_plain(table, [group])
     check_alike(table, group, notes, "site")
-    empty = np.flatnonzero(table.frame[group].isna())
-    if len(empty):
-        told = (
-            f"{group} is empty <row>, but each row must have a site; rows without a site: "
-            f"{len(empty)}"
-        )
-        raise DataError(told, file=table.file, row=int(empty[0]), column=group)
-    rows = table.frame[group].value_counts()
+    rows, note = table.frame[group].value_counts(), ""
     if alone := int((rows == 1).sum()):
-        notes.append(
+        note = (
             f"{plural(alone, 'site')} of {len(rows):,} in {group} "
             f"{'has' if alone == 1 else 'have'} only one row, which their sums would reveal; "
             "--group must name the column with the hospital (or bank, ...) of each row"
         )
+    empty = np.flatnonzero(table.frame[group].isna())
+    if len(empty):
+        told = (
+            f"{group} is empty <row>, but each row must have a site; rows without a site: "
+            f"{len(empty)}. {note or FILL_IN}"
+        )
+        raise DataError(told, file=table.file, row=int(empty[0]), column=group)
+    notes += [note] if note else []
     return np.asarray(table.frame[group])
 
 
