@@ -13,7 +13,7 @@ import pandas as pd
 import scipy.sparse
 
 from .._errors import DataError, SpecError
-from .._text import meant, other_columns
+from .._text import meant, other_columns, plural
 from ..formula import (
     INTERCEPT,
     ColumnKind,
@@ -267,7 +267,8 @@ def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
         if len(twice):
             raise DataError(f"the column {twice[0]!r} occurs twice")
     elif need_names:
-        raise SpecError(f"a formula needs a DataFrame, got {type(data).__name__}")
+        hint = ". Read the file with pandas.read_csv first" if isinstance(data, str) else ""
+        raise SpecError(f"a formula needs a DataFrame, got {type(data).__name__}{hint}")
     else:
         X = data.toarray() if scipy.sparse.issparse(data) else np.asarray(data)
         if X.ndim != 2:
@@ -290,6 +291,10 @@ def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
         told = f"{what}: there is no column {value!r}; {meant(value, list(frame.columns))}"
         raise DataError(f"{told}the columns are {', '.join(frame.columns[:30])}", column=value)
     array = np.asarray(value)
+    if array.ndim == 1 and len(array) != len(frame):
+        raise DataError(
+            f"{what} has {plural(len(array), 'value')}, but the table has {len(frame):,} rows"
+        )
     if array.shape != (len(frame),):
         raise DataError(f"{what} must have shape ({len(frame)},), got {array.shape}")
     return pd.Series(array, name=None)
