@@ -109,6 +109,7 @@ CASES = [
     by_formula("there is no column 'agee'; did you mean 'age'? the columns are", "death ~ agee"),
     by_formula("formula: there is no column 'dead'; did you mean 'death'?", "dead ~ age"),
     by_formula("a formula must have the form 'y ~ x1 + x2', got 'age + dose'", "age + dose"),
+    by_formula("got 'death = age + dose'. Write ~ in place of =", "death = age + dose"),
     by_formula("there is nothing on the left of ~ in the formula '~ age'", "~ age"),
     by_formula("there is nothing on the right of ~ in the formula 'death ~ '", "death ~ "),
     by_formula("C( has no closing bracket in the formula 'death ~ C(sex'", "death ~ C(sex"),
@@ -142,9 +143,9 @@ CASES = [
     by_formula("the data frame has no rows", data=frame()[:0]),
     by_array("X must have two dimensions, rows and columns; got shape (24,)", np.ones(N)),
     by_array("the column 'a' occurs twice", pd.DataFrame(array(), columns=["a", "a"])),
-    by_array("y must have shape (24,), got (23,)", y=Y[:-1]),
+    by_array("y has 23 values, but the table has 24 rows", y=Y[:-1]),
     by_array("y is missing: give y, or a formula with the outcome", y=None),
-    by_array("sample_weight must have shape (24,), got (3,)", sample_weight=[1, 2, 3]),
+    by_array("sample_weight has 3 values, but the table has 24 rows", sample_weight=[1, 2, 3]),
     by_array("offset must have shape (24,), got (24, 1)", offset=np.ones((N, 1))),
     by_array("must be finite and >= 0, got -1.0 at row 3", sample_weight=ones(3, -1.0)),
     by_array("must be finite and >= 0, got nan at row 3", sample_weight=ones(3, np.nan)),
@@ -153,7 +154,7 @@ CASES = [
     by_array("no column is left for X", frame()[["site", "death"]], y="death", groups="site"),
     # sites
     by_array("groups is missing: say which site each row belongs to", groups=None),
-    by_array("groups must have shape (24,), got (2,)", groups=["a", "b"]),
+    by_array("groups has 2 values, but the table has 24 rows", groups=["a", "b"]),
     by_formula((
         "groups: there is no column 'sit'; did you mean 'site'? the columns are age, dose, sex, "
         "death, count, site"
@@ -221,7 +222,8 @@ def test_there_are_many():
         (frame().drop(columns="dose"), {}, "X has no column 'dose', which the formula needs"),
         (put("sex", 3, None), {}, "sex has None at row 3, but the fit knows only the levels"),
         (array(), {}, "a formula needs a DataFrame, got ndarray"),
-        (frame(), {"offset": [1.0]}, "offset must have shape (24,), got (1,)"),
+        ("p.csv", {}, "needs a DataFrame, got str. Read the file with pandas.read_csv first"),
+        (frame(), {"offset": [1.0]}, "offset has 1 value, but the table has 24 rows"),
         (put("dose", 3, np.nan), {}, "dose is nan at row 3, but it must be a finite number"),
     ],
 )

@@ -530,6 +530,18 @@ def test_a_level_that_sites_write_in_two_ways_is_told(tmp_path, other):
         run(home)
 
 
+def test_both_spellings_are_told_with_the_sites_that_have_them(tmp_path):
+    """The first site alone was named, although each had both."""
+    d = patients()
+    d["arm"] = np.resize(["north", "North", "south"], len(d))
+    held = parts(d)
+    home = made(tmp_path, RegressionPlan("y ~ age + arm"), held)
+    first, *others = sorted(held)
+    each = f"{', '.join([first, *others[:-1]])} and {others[-1]}"
+    with pytest.raises(DataError, match=f"'North' at {each}, 'north' at {each}"):
+        run(home)
+
+
 def classed(n=60, odd=None):
     """Sites p and q with an outcome w of words, one row of p being odd."""
     rng = np.random.default_rng(4)

@@ -570,7 +570,7 @@ BAD = [
     formula("no column 'agee' for the formula; did you mean 'age' or 'stage'?", "death ~ agee",
             GROUP),
     formula("no column 'dead' for the formula; did you mean 'death'?", "dead ~ age", GROUP),
-    formula("A formula has no groups and no 'or'. With --site-effects fixed, each site",
+    formula("A formula has no random effects and no 'or'. With --site-effects fixed, each site",
             "death ~ age | dose", GROUP),
     formula("the formula has 'death' on both sides of ~", "death ~ age + death", GROUP),
     formula("a formula must have the form 'y ~ x1 + x2', got 'age'", "age", GROUP),
@@ -597,7 +597,7 @@ BAD = [
             patients().assign(dose=2.5)),
     formula("in every row, so this column cannot be a predictor; leave", F[1], GROUP,
             patients().assign(sex="f")),
-    formula("p.csv: sex has 'm' and 'm ' (first on line", F[1], GROUP,
+    formula("p.csv: one level of sex is written in two ways, 'm' and 'm ' (first", F[1], GROUP,
             changed(int(patients().index[patients().sex == "m"][-1]), "sex", "m ")),
     formula("p.csv: key has 1,001 different words, which are too many", "death ~ key", GROUP,
             pd.concat([patients()] * 5)[:1001].assign(key=[f"k{i}" for i in range(1001)])),
@@ -609,12 +609,13 @@ BAD = [
     # sites
     formula((
         "p.csv: hospital is empty on line 4, but each row must have a site; rows without a "
-        "site: 1"
+        "site: 1. Fill in the site, or remove these rows"
     ), F[1], GROUP,
             changed(2, "hospital", np.nan)),
     formula((
-        "p.csv: hospital has '01' and '01 ' (first on line 6), which differ only by spaces; "
-        "write them in the same way"
+        "p.csv: one site of hospital is written in two ways, '01' and '01 ' (first on line 6). The "
+        "two words differ only by spaces, or by small and capital letters. Write the site in one "
+        "way in all rows"
     ), F[1],
             GROUP, changed(4, "hospital", "01 ")),
     # outcomes
@@ -684,7 +685,7 @@ BAD = [
             "offset(log(age))", data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
     formula("log(age) is -inf on line 7, where age is 0, but", "death ~ log(age)",
             data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
-    formula("'f' and 'F' differ only in upper and lower case", "sex ~ age",
+    formula("'f' and 'F' differ only by spaces, or by small and capital letters", "sex ~ age",
             data=patients().assign(sex=lambda d: d.sex.where(d.index != 5, "F"))),
 ]  # fmt: skip
 

@@ -1,6 +1,7 @@
 """Mistakes with which a person begins: the message names what is wrong in the table, and what to
 type."""
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from feddcd import DataError, FederatedGLM
 from feddcd.cli.app import main
 
 
@@ -79,8 +81,8 @@ def test_a_site_without_a_complete_row_is_named(capsys):
 
 
 def test_one_level_in_two_ways_is_said_of_the_column(capsys):
-    note = glm(capsys, "death ~ sex")
-    assert "two different levels; a federation refuses them" in note
+    text = glm(capsys, "death ~ sex", code=2)
+    assert re.search(r"one level of sex is written in two ways, .* \(first on line \d+\)", text)
     text = said(capsys, "describe", "p.csv", "--column", "sex", "--out", "d", code=2)
     assert "one level of sex is written in two ways, 'male' and 'Male'" in text
 
@@ -88,3 +90,66 @@ def test_one_level_in_two_ways_is_said_of_the_column(capsys):
 def test_three_words_may_have_an_order(capsys):
     text = glm(capsys, "severity ~ age", code=2)
     assert "Use ordinal for words that have an order, multinomial for other words" in text
+
+
+@pytest.mark.parametrize("other", ["Female", "Female ", " female"])
+def test_one_level_in_two_ways_is_refused_in_python_and_in_words_of_an_outcome(other):
+    """The fit was called proven, and the federation of the same plan died."""
+    rows = patients().assign(sex=lambda d: d.sex.str.lower())
+    rows.loc[2, "sex"] = other
+    told = "one level of sex is written in two ways"
+    with pytest.raises(DataError, match=told):
+        FederatedGLM("binomial", "death ~ sex").fit(rows, groups="hospital")
+    with pytest.raises(DataError, match=told):
+        FederatedGLM("multinomial", "sex ~ age").fit(rows, groups="hospital")
+
+
+@pytest.mark.parametrize("other", ["H0", "h0 "])
+def test_one_site_in_two_ways_is_refused_everywhere(capsys, other):
+    rows = patients().assign(sex="m")
+    rows.loc[4, "hospital"] = other
+    rows.to_csv("p.csv", index=False)
+    told = f"one site of hospital is written in two ways, 'h0' and {other!r} (first on line 6)"
+    assert told in glm(capsys, "death ~ age", code=2)
+    where = ("--group", "hospital", "--out", "d")
+    assert told in said(capsys, "describe", "p.csv", "--column", "age", *where, code=2)
+    Path("job.toml").write_text('[glm]\nformula = "death ~ age"\n')
+    data = ("--data", "p.csv", "--group", "hospital", "--job", "job.toml")
+    assert told in said(capsys, "federation", "init", "fed", *data, code=2)
+    with pytest.raises(DataError, match="one site of hospital is written in two ways"):
+        FederatedGLM("binomial", "death ~ age").fit(rows, groups="hospital")
+
+
+def test_levels_of_one_site_alone_are_noted(capsys):
+    rows = patients().assign(sex=lambda d: d.sex.str.lower())
+    own = rows.hospital == "h1"
+    rows.loc[own, "sex"] = rows.sex[own].map({"male": "M", "female": "F"})
+    rows.to_csv("p.csv", index=False)
+    assert "sex has 'F' and 'M' only at h1. If other sites" in glm(capsys, "death ~ sex")
+    assert "only at" not in glm(capsys, "death ~ severity", "--force")
+
+
+def test_two_codings_of_an_outcome_are_told_by_site(capsys):
+    """The advice was another family, and so a wrong model."""
+    rows = patients()
+    own = rows.hospital == "h1"
+    rows["late"] = np.where(own, rows.coded, rows.death)
+    rows["end"] = np.where(own, rows.death.map({0: "alive", 1: "dead"}), rows.death.astype(str))
+    rows["end"] = rows.end.replace({"0": "no", "1": "yes"})
+    rows.to_csv("p.csv", index=False)
+    told = "late has not the same two values at all sites: 0 and 1 at h0, h2 and h3; 1 and 2 at h1"
+    assert told in (text := glm(capsys, "late ~ age", code=2))
+    assert "multinomial" not in text
+    told = "'no' and 'yes' at h0, h2 and h3; 'alive' and 'dead' at h1. Use one coding"
+    assert told in glm(capsys, "end ~ age", code=2)
+
+
+def test_an_empty_column_of_sites_tells_if_it_has_no_sites(capsys):
+    patients().assign(sex="m", age=lambda d: d.age.where(d.index != 3)).to_csv("p.csv", index=False)
+    text = said(capsys, "glm", "p.csv", "--group", "age", "--formula", "death ~ asa", code=2)
+    assert re.search(
+        r"age is empty on line 5, .* without a site: 1\. \d+ sites of \d+ in age", text
+    )
+    assert text.endswith(
+        "--group must name the column with the hospital (or bank, ...) of each row"
+    )

@@ -12,8 +12,9 @@ from feddcd._errors import Refused, SpecError
 from feddcd.analysis._describe import Describe
 from feddcd.analysis._describe_few import _drawn_in, _joined
 from feddcd.analysis._describe_plan import DescribePlan
-from feddcd.analysis.protocol import arrays
+from feddcd.analysis.protocol import ColumnsOffer, arrays
 from feddcd.federation.coordinator._ending import broken_off
+from feddcd.federation.coordinator._offers import lone_levels
 from feddcd.federation.site._words import describe_job
 from feddcd.federation.site.policy import Policy, Ruled
 from feddcd.federation.site.rules import check_answer, check_columns
@@ -34,6 +35,24 @@ def rows_of(d, plan):
     analysis = Describe()
     cohort, _ = analysis.agree({"a": analysis.offer(d, plan).offer}, plan)
     return analysis, analysis.rows(d, plan, cohort, "a")
+
+
+def test_a_level_that_one_site_alone_has_is_named_where_all_refuse_its_column():
+    """Each hospital has its own words: the reason was printed four times, and the cause never."""
+    offer = lambda *levels: ColumnsOffer({"sex": list(levels)}, [], None, ["sex"])
+    offers = {"East": offer("F", "M"), "North": offer("f", "m"), "West": offer("f", "m")}
+    lone = lone_levels({**offers, "North": offer("male", "f")})
+    assert lone == (
+        "The levels 'F' and 'M' of sex exist only at East. The level 'male' of sex exists only at "
+        "North. The level 'm' of sex exists only at West."
+    )
+    lone = lone_levels({"East": offer("F", "x"), "West": offer("x")})
+    assert lone == "The level 'F' of sex exists only at East."
+    rule = "its policy does not allow the column 'C(sex)[T.M]', because its values differ at only 1"
+    told = broken_off([], {site: f"{site}: {rule}" for site in offers}, lone=lone).lines
+    assert told[2] == lone
+    assert told[3].startswith("Next: if other sites have other words for the same level, use the")
+    assert not any("for the reason" in line for line in told)
 
 
 def test_a_refusal_names_the_column_and_the_way_out():
@@ -74,6 +93,19 @@ def test_a_value_far_from_all_others_is_in_no_number():
             np.testing.assert_array_equal(block.value, its[name].value)
     present = np.reshape(one[0][1]["present"].value, (3, 3))
     assert present[1].sum() > 100  # so the column is there
+
+
+@pytest.mark.parametrize(("share", "least"), [(0.5, 8), (0.6, 7)])
+def test_of_two_values_the_rare_one_is_named_and_its_rows_are_not_far(share, least):
+    """It was said of an outcome that its rows are far from all others."""
+    column = np.repeat([0.0, 1.0], [100, least - 1])
+    columns = {"(outcome)": column}
+    with pytest.raises(Ruled) as refusal:
+        check_columns(columns, {}, len(column), Policy(max_share=share), "sum", None)
+    told = f"in the column (outcome), fewer than {least} rows have the value 1 (max_share = {share}"
+    assert told in refusal.value.story
+    column = np.repeat([0.0, 1.0], [100, least])
+    check_columns({"(outcome)": column}, {}, len(column), Policy(max_share=share), "sum", None)
 
 
 def test_the_mean_of_neighbours_does_not_tell_one_of_them():

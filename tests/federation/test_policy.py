@@ -695,3 +695,15 @@ def test_the_policy_of_the_checklist_is_one_that_a_site_reads(tmp_path):
         max_jobs_per_month=3,
         methods=("newton", "describe"),
     )
+
+
+def test_a_policy_is_loose_until_its_loose_part_is_gone(tmp_path):
+    """One changed number ended the warning, with all other loose settings in the file."""
+    path = tmp_path / FILE
+    assert not template.is_loose(path)
+    loose, careful = template.loose_text(), template.template()
+    emptied = re.sub(r"(?s)(--- loose: .*?---\n).*?\n\n", r"\1", loose)
+    changed = loose.replace("min_sites = 2", "min_sites = 3")
+    for text, told in ((loose, True), (changed, True), (careful, False), (emptied, False)):
+        path.write_text(text)
+        assert template.is_loose(path) is told

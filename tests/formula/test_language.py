@@ -46,7 +46,7 @@ REFUSED = {
     "center(x)": "center(x) needs all rows at once",
     "x + (1 | sex)": (
         "this character is not known, at '|' (character 12) in the formula 'y ~ x + (1 | sex)'. "
-        "A formula has no groups and no 'or'"
+        "A formula has no random effects and no 'or'"
     ),
     "sex %in% race": (
         "formula: this character is not known, at '%' (character 9) in the formula "
@@ -145,6 +145,10 @@ REFUSED = {
     "eval('1')": (
         "eval('1') is not known in a formula, at 'eval' (character 5) in the formula "
         "\"y ~ eval('1')\". The functions of a formula are abs, exp, log"
+    ),
+    "age (years) + x": (
+        "age (years) is not known in a formula, at 'age' (character 5) in the formula "
+        "'y ~ age (years) + x'. If `age (years)` is a column, write it in backticks. The functions"
     ),
     "lambda: x": "no column 'lambda'",
     "open('f')": "open('f') is not known in a formula",

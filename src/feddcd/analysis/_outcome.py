@@ -49,12 +49,14 @@ def outcome_of(name: str, words: Sequence[Any], event: Any) -> Outcome:
 
 
 def unlike_case(words: Sequence[Any]) -> str:
-    """Which words differ in upper and lower case alone, as an end of a message; or nothing."""
+    """Which words differ by case or spaces alone, as an end of a message; or nothing."""
     shown = [label(word) for word in words]
-    same = [a for a in shown if any(a != b and a.casefold() == b.casefold() for b in shown)]
+    key = lambda word: word.strip().casefold()
+    same = [a for a in shown if any(a != b and key(a) == key(b) for b in shown)]
     if not same:
         return ""
-    return f". {sentence_list([repr(a) for a in same])} differ only in upper and lower case"
+    words = sentence_list([repr(a) for a in same])
+    return f". {words} differ only by spaces, or by small and capital letters"
 
 
 def coded(y: pd.Series, outcome: Sequence[Any]) -> np.ndarray:

@@ -14,6 +14,7 @@ from ..formula import (
     ColumnKind,
     Formula,
     FormulaDesign,
+    is_numeric,
     learn,
     levels_of,
     read_formula,
@@ -24,7 +25,7 @@ from ._offer import entering, roles
 from ._outcome import Outcome, outcome_of
 from ._sums import DesignRows
 from ._targets import class_order, code, targets
-from ._values import check_spelling, codes_within, complete
+from ._values import check_spelling, codes_within, complete, label
 from .families import CLASSED, SHARES
 from .plan import ModelSettings, RegressionPlan
 from .protocol import Agreement, ColumnsOffer, Misfit, SiteRows, counts
@@ -184,6 +185,8 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
         raise DataError(
             "groups contains numbers and words; use only numbers, or only words, as names of sites"
         ) from None
+    if not is_numeric(rows.y):
+        check_spelling(label(rows.y), rows.y.dropna().unique(), values=rows.y)
     Y, classes, outcome = targets(settings, rows)
     s = np.ones(len(place)) if rows.weight is None else rows.weight
     sites = tuple(str(label) for label in labels)

@@ -2,18 +2,19 @@
 
 import numbers
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from .._text import sentence_list
+from .._text import plural, sentence_list
 from ..formula import Formula
 
 NO_PREDICTOR = "so this column cannot be a predictor; leave the column out"
 WEIGHT = {"sample_weight": None}  # a setting that messages name
+FILL_IN = "Fill in the site, or remove these rows"
 WORD = re.compile(r"[\w.]+")
 
 
@@ -93,18 +94,23 @@ def column(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name]  # pyright: ignore
 
 
-def check_spelling(column: str, levels: Sequence[Any]) -> None:
-    """One level that sites write in two ways would be two: a codebook ends that."""
+def check_spelling(
+    column: str, levels: Iterable[Any], what: str = "level", values: pd.Series | None = None
+) -> None:
+    """One level that sites write in two ways would be two: a codebook ends that. With `values`,
+    whose index has the rows' numbers, the message names the row."""
     seen: dict[str, str] = {}
     for level in levels:
         other = seen.setdefault(str(level).strip().casefold(), str(level))
         if other != str(level):
+            row = None if values is None else int(values.index[np.asarray(values == level)][0])
+            more = ", or list the levels, for example in a codebook" if what == "level" else ""
             raise DataError(
-                f"one level of {column} is written in two ways, {other!r} and {str(level)!r}. "
-                "The two words differ only by spaces, or by small and capital letters. Write the "
-                "level in one way in all rows, or list the levels, for example in a codebook",
-                column=column,
-            )
+                f"one {what} of {column} is written in two ways, {other!r} and {str(level)!r}"
+                f"{'' if row is None else ' (first <row>)'}. The two words differ only by spaces, "
+                f"or by small and capital letters. Write the {what} in one way in all rows{more}",
+                row=row, column=column,
+            )  # fmt: skip
 
 
 def codes_within(cluster: np.ndarray | None, part: np.ndarray) -> np.ndarray | None:
@@ -118,6 +124,22 @@ def complete(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
     if not whole.any():
         raise DataError("no row has values in all columns that the plan lists under complete")
     return whole
+
+
+def complete_rows(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarray:
+    """The rows without a hole, all of them if a missing value is an error."""
+    holes = frame.isna()
+    if missing == "error" and holes.to_numpy().any():
+        row, column = np.argwhere(holes.to_numpy())[0]
+        name = {"(y)": response or "y", "(offset)": "offset"}.get(*2 * (frame.columns[column],))
+        told = f"{name} has no value <row>; to leave out such rows, give <missing>"
+        raise DataError(told, row=int(row), column=name, settings={"missing": "drop"})
+    whole = ~np.any(holes.to_numpy(), axis=1)
+    if not whole.any():
+        worst = holes.sum().idxmax()
+        rows = plural(int(np.sum(holes[worst])), "row")
+        raise DataError(f"no row has values in all columns; {worst} is missing in {rows}")
+    return np.asarray(whole)
 
 
 def whole_rows(frame: pd.DataFrame, columns: list[str]) -> tuple[pd.DataFrame, np.ndarray | None]:

@@ -19,7 +19,7 @@ from ._usual import LeftOut as LeftOut
 from ._usual import check_in_table as check_in_table
 from ._usual import check_median
 from ._usual import usual_columns as usual_columns
-from ._values import column
+from ._values import FILL_IN, check_spelling, column
 from .protocol import ALL, converse, in_process
 from .table import as_frame
 
@@ -140,8 +140,9 @@ def _names(given: Sequence[str]) -> Any:
 def _by_site(frame: pd.DataFrame, site: str) -> dict[str, pd.DataFrame]:
     empty = np.flatnonzero(frame[site].isna())
     if len(empty):
-        told = f"{site} is empty <row>, but each row must have a site"
+        told = f"{site} is empty <row>, but each row must have a site. {FILL_IN}"
         raise DataError(told, row=int(empty[0]), column=site)
+    check_spelling(site, column(frame, site).unique(), "site", column(frame, site))
     return {str(label): part for label, part in frame.groupby(site, sort=True, observed=True)}
 
 

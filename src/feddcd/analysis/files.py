@@ -11,14 +11,23 @@ from .._errors import DataError
 from .._text import listed, plural
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
+from ._lone import lone_levels, unlike_codes
 from ._outcome import outcome_of, unlike_case, words_of
-from ._values import NO_PREDICTOR, check_mixed, column, label, numbers_of, whole_rows
+from ._values import (
+    FILL_IN,
+    NO_PREDICTOR,
+    check_mixed,
+    check_spelling,
+    column,
+    label,
+    numbers_of,
+    whole_rows,
+)
 from .families import CLASSED, SHARES
 from .plan import ModelSettings
 from .table import CompleteRows, Roles, formula_for, read
 
 MAX_LEVELS = 1000
-REFUSED = "; a federation refuses them, so write them in the same way"
 ORDERED = "ordinal for words that have an order, multinomial for other words"
 
 
@@ -43,9 +52,11 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
         notes += [table.remarks[name] for name in used if name in table.remarks]
         frame = frame if sites is None else _restore(frame, roles.group, used)
         check_words(table._replace(frame=frame), used, notes)
+        if sites is not None and roles.group not in used:
+            notes += (told for name in used if (told := lone_levels(frame, name, sites)))
     if outcome is not None:
         check_plain(table, [outcome])
-        _check_words(table._replace(frame=frame), outcome, settings, notes)
+        _check_words(table._replace(frame=frame), outcome, settings, notes, sites)
     rows = read(frame, roles._replace(group=sites), formula, settings.missing)
     if settings.family in SHARES and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
@@ -74,7 +85,7 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
         values = column(table.frame, name)
         if not _is_text(values):
             continue
-        check_alike(table, name, notes, REFUSED)
+        check_alike(table, name, notes)
         if values.nunique() == 1:
             told = f"{name} is {values.dropna().iloc[0]!r} in every row, {NO_PREDICTOR}"
             raise DataError(told, file=table.file, column=name)
@@ -114,45 +125,39 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
         notes.append("--group is not given, so all rows count as one site")
         return None
     check_plain(table, [group])
-    check_alike(table, group, notes)
-    empty = np.flatnonzero(table.frame[group].isna())
-    if len(empty):
-        told = (
-            f"{group} is empty <row>, but each row must have a site; rows without a site: "
-            f"{len(empty)}"
-        )
-        raise DataError(told, file=table.file, row=int(empty[0]), column=group)
-    rows = table.frame[group].value_counts()
+    check_alike(table, group, notes, "site")
+    rows, note = table.frame[group].value_counts(), ""
     if alone := int((rows == 1).sum()):
-        notes.append(
+        note = (
             f"{plural(alone, 'site')} of {len(rows):,} in {group} "
             f"{'has' if alone == 1 else 'have'} only one row, which their sums would reveal; "
             "--group must name the column with the hospital (or bank, ...) of each row"
         )
+    empty = np.flatnonzero(table.frame[group].isna())
+    if len(empty):
+        told = (
+            f"{group} is empty <row>, but each row must have a site; rows without a site: "
+            f"{len(empty)}. {note or FILL_IN}"
+        )
+        raise DataError(told, file=table.file, row=int(empty[0]), column=group)
+    notes += [note] if note else []
     return np.asarray(table.frame[group])
 
 
-def check_alike(table: Frame, name: str, notes: list[str], more: str = "") -> None:
+def check_alike(table: Frame, name: str, notes: list[str], what: str = "level") -> None:
     """One name written in two ways would be two sites, or two categories."""
     values = column(table.frame, name)
-    exact: dict[str, str] = {}
-    loose: dict[str, str] = {}
-    for value in values.dropna().unique():
-        text = str(value)
-        other = exact.setdefault(text.strip(), text)
-        if other != text:
-            row = int(np.flatnonzero(np.asarray(values == value))[0])
-            told = (
-                f"{name} has {other!r} and {text!r} (first <row>), which differ only by "
-                "spaces; write them in the same way"
-            )
-            raise DataError(told, file=table.file, row=row, column=name, value=text)
-        key = str(float(text)) if is_number(text) else text.casefold()
-        other = loose.setdefault(key, text)
+    found = values.dropna().unique()
+    try:
+        check_spelling(name, found, what, values)
+    except DataError as error:
+        raise error.placed(table.file, table.place) from None
+    loose: dict[float, str] = {}
+    for text in filter(is_number, map(str, found)):
+        other = loose.setdefault(float(text), text)
         if other != text:
             notes.append(
                 f"{name} has {other!r} and {text!r}, which feddcd reads as two different levels"
-                + ("" if is_number(text) else more)
             )
 
 
@@ -198,6 +203,8 @@ def _check_binary(table: Frame, rows: CompleteRows) -> None:
             f"{name} has the two values {low:g} and {high:g}, but --family binomial needs 0 and "
             f"1. If {high:g} means the event, add --event {high:g}"
         )
+    elif (low < 0 or high > 1) and (told := unlike_codes(name, rows.y, rows.site)):
+        pass
     elif low < 0 or high > 1:
         told = (
             f"{name} has values from {low:g} to {high:g}, but --family binomial needs 0 "
@@ -255,7 +262,13 @@ def _numeric(table: Frame, roles: Roles, notes: list[str]) -> tuple[str, ...]:
     return used
 
 
-def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[str]) -> None:
+def _check_words(
+    table: Frame,
+    name: str,
+    settings: ModelSettings,
+    notes: list[str],
+    sites: np.ndarray | None,
+) -> None:
     """An outcome of words: binomial takes two, and says which of them counts as 1."""
     values, family = column(table.frame, name), settings.family
     if family in CLASSED:
@@ -271,7 +284,7 @@ def _check_words(table: Frame, name: str, settings: ModelSettings, notes: list[s
         )
         raise DataError(told, file=table.file, column=name)
     if len(words) > 2:
-        told = (
+        told = unlike_codes(name, values, sites) or (
             f"{name} has {len(words)} different words, {listed(words, 5)}, but --family "
             f"{family} needs two{unlike_case(words) or f'. Use {ORDERED}'}"
         )

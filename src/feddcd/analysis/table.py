@@ -26,7 +26,16 @@ from ..formula import (
     learn,
     read_formula,
 )
-from ._values import WEIGHT, check_finite, check_mixed, column, numbers_of, offset_name
+from ._values import (
+    WEIGHT,
+    check_finite,
+    check_mixed,
+    check_spelling,
+    column,
+    complete_rows,
+    numbers_of,
+    offset_name,
+)
 
 CLUSTER = {"cluster": None}  # a setting that messages name
 ONE_SITE = "all rows"
@@ -134,7 +143,7 @@ def choose(data: Any, roles: Roles, formula: Formula | str | None, missing: str)
     if formula is None:
         beside.insert(0, "(y)", y)
     outcome = () if formula is None else formula.left_columns
-    whole = _complete(pd.concat([frame[[*used, *outcome]], beside], axis=1), y.name, missing)
+    whole = complete_rows(pd.concat([frame[[*used, *outcome]], beside], axis=1), y.name, missing)
     counted = [c for c in (*used, *outcome, y.name, roles.offset) if isinstance(c, str)]
     holes = {name: int(column(frame, name).isna().sum()) for name in counted if name in frame}
     counts = np.ones(len(frame), bool) if s is None else s > 0
@@ -162,7 +171,11 @@ def finish(
     if formula is None:
         design, empty = PlainDesign(chosen.used, chosen.apart), {}
     else:
-        design = learn(formula, kinds or kinds_of(frame, chosen.used, formula.categories))
+        if kinds is None:
+            kinds = kinds_of(frame, chosen.used, formula.categories)
+            for name, kind in kinds.items():
+                check_spelling(name, kind.levels, values=column(frame, name))
+        design = learn(formula, kinds)
         empty = {c: gone for c in chosen.used if (gone := empty_levels(column(frame, c)))}
     X = design.matrix(frame)
     check_finite(X, design.names, chosen.rows, frame)
@@ -209,6 +222,8 @@ def _sites(frame: pd.DataFrame, groups: Any, all_columns: bool) -> np.ndarray:
     empty = np.flatnonzero(np.asarray(pd.isna(site)))
     for row in map(int, empty[:1]):
         raise DataError("groups has no value <row>, but each row must have a site", row=row)
+    name = groups if isinstance(groups, str) else "groups"
+    check_spelling(name, site.unique(), "site", site)
     return np.asarray(site)
 
 
@@ -244,21 +259,6 @@ def _used(frame: pd.DataFrame, formula: Formula | None, apart: tuple[str, ...]) 
     return used
 
 
-def _complete(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarray:
-    holes = frame.isna()
-    if missing == "error" and holes.to_numpy().any():
-        row, column = np.argwhere(holes.to_numpy())[0]
-        name = {"(y)": response or "y", "(offset)": "offset"}.get(*2 * (frame.columns[column],))
-        told = f"{name} has no value <row>; to leave out such rows, give <missing>"
-        raise DataError(told, row=int(row), column=name, settings={"missing": "drop"})
-    whole = ~np.any(holes.to_numpy(), axis=1)
-    if not whole.any():
-        worst = holes.sum().idxmax()
-        rows = plural(int(np.sum(holes[worst])), "row")
-        raise DataError(f"no row has values in all columns; {worst} is missing in {rows}")
-    return np.asarray(whole)
-
-
 def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
     if isinstance(data, pd.DataFrame):
         frame = data.reset_index(drop=True)
@@ -267,7 +267,8 @@ def as_frame(data: Any, need_names: bool) -> pd.DataFrame:
         if len(twice):
             raise DataError(f"the column {twice[0]!r} occurs twice")
     elif need_names:
-        raise SpecError(f"a formula needs a DataFrame, got {type(data).__name__}")
+        hint = ". Read the file with pandas.read_csv first" if isinstance(data, str) else ""
+        raise SpecError(f"a formula needs a DataFrame, got {type(data).__name__}{hint}")
     else:
         X = data.toarray() if scipy.sparse.issparse(data) else np.asarray(data)
         if X.ndim != 2:
@@ -290,6 +291,10 @@ def pick(frame: pd.DataFrame, value: Any, what: str) -> pd.Series | None:
         told = f"{what}: there is no column {value!r}; {meant(value, list(frame.columns))}"
         raise DataError(f"{told}the columns are {', '.join(frame.columns[:30])}", column=value)
     array = np.asarray(value)
+    if array.ndim == 1 and len(array) != len(frame):
+        raise DataError(
+            f"{what} has {plural(len(array), 'value')}, but the table has {len(frame):,} rows"
+        )
     if array.shape != (len(frame),):
         raise DataError(f"{what} must have shape ({len(frame)},), got {array.shape}")
     return pd.Series(array, name=None)

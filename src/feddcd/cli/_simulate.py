@@ -18,6 +18,7 @@ from ..federation.site.approval import about_waiting, waiting
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import LOOSE, load_policy
 from ..federation.site.template import SAID as LOOSE_SAID
+from ..federation.site.template import is_loose
 from ..federation.trial import note_trial
 from ._certain import warn_certain
 from ._federation import show_events, show_training
@@ -51,7 +52,7 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
     folder = FederationFolder(path)
     folder.config()
     places = load_places(folder)
-    loose = [place.client for place in places if load_policy(place.folder / POLICY) == LOOSE]
+    loose = [place.client for place in places if is_loose(place.folder / POLICY)]
     if loose:
         whose = "each site" if len(loose) == len(places) else listed(loose)
         say(f"policy.toml of {whose} {LOOSE_SAID}")
@@ -61,7 +62,8 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
         with owner_only():
             text = study_text(job, trial.mode, "")
             folder = want(folder, study or _named(job), text, trial=True, job=job)
-        if len(loose) < len(places) and folder.config().plan is not None:
+        careful = any(load_policy(place.folder / POLICY) != LOOSE for place in places)
+        if careful and folder.config().plan is not None:
             warn_certain(folder, EARLIER)
     config = folder.config()
     given = {"folder": str(folder.path), "rounds": trial.rounds, "mode": trial.mode}

@@ -86,6 +86,8 @@ def read_job(path: Path) -> dict[str, Any]:
 
 def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict[str, Any]:
     """The rows of a table by site, under names that folders can have."""
+    from ..analysis.files import check_alike
+
     book = read_codebook(codebook) if codebook else None
     table = read_agreed(file, book, () if group is None else (group,))
     for told in table.notes:
@@ -94,6 +96,7 @@ def rows_by_site(file: str, group: str | None, codebook: dict[str, Any]) -> dict
         raise SpecError("--group is missing; give the column that names the site of each row")
     if group not in table.frame.columns:
         raise no_column(table, group)
+    check_alike(table, group, [], "site")
     sites, labels = {}, {}
     for label, rows in table.frame.groupby(group, sort=True):
         name = _in_ascii(str(label))

@@ -82,4 +82,6 @@ def remedy(function: str, called: str) -> tuple[str, str] | None:
             return unknown, HABITS[name]
     if last in KNOWN:
         return unknown, f"Write {last}(...)"
-    return unknown, f"The functions of a formula are {LIST}"
+    column = "" if set(called) & set("'\"`") or called.endswith("(...)") else called
+    hint = f"If `{column}` is a column, write it in backticks. " if column else ""
+    return unknown, f"{hint}The functions of a formula are {LIST}"

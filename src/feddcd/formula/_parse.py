@@ -49,7 +49,11 @@ def parse(text: Any) -> Sides:
     found = tokens(text)
     waves = [at for at, token in enumerate(found) if token.kind == "~"]
     if len(waves) != 1:
-        raise SpecError(f"a formula must have the form 'y ~ x1 + x2', got {shown(text)}")
+        equals = not waves and any(token.kind == "=" for token in found)
+        raise SpecError(
+            f"a formula must have the form 'y ~ x1 + x2', got {shown(text)}"
+            + (". Write ~ in place of =" if equals else "")
+        )
     (wave,) = waves
     for side, empty in (("left", wave == 0), ("right", wave == len(found) - 2)):
         if empty:

@@ -21,7 +21,8 @@ LOOKALIKES = {
 IN_BACKTICKS = "Put a name with this character into backticks"
 OTHERS = {
     "|": (
-        "A formula has no groups and no 'or'. With <site_effects>, each site has its own intercept"
+        "A formula has no random effects and no 'or'. With <site_effects>, each site has its own "
+        "intercept"
     ),
     "&": "A formula has no 'and'. I((a > 5) * (b < 3)) is 1 where both comparisons are true",
     "!": "A formula has no 'not'. Write I(x <= 5) for 'not x > 5'",

@@ -44,6 +44,13 @@ SKEWED = (
 )
 
 
+AT_ONE_SITE = "its values differ at only"  # a site's words of the rule min_sites
+SAME_WORDS = (
+    "Next: if other sites have other words for the same level, use the same words at all sites. "
+    "Then give the same command again. Otherwise make a new job without this column."
+)
+
+
 class Withdrawn(Exception):
     """A site that took part refuses to go on."""
 
@@ -128,13 +135,20 @@ def _each(refused: Mapping[str, str]) -> str:
 
 
 def broken_off(
-    left: Sequence[str], refused: Mapping[str, str], plan: Any = None, job: str = ""
+    left: Sequence[str],
+    refused: Mapping[str, str],
+    plan: Any = None,
+    job: str = "",
+    lone: str = "",
 ) -> TooFewSites:
     """Sites of a job refused, and these are left. Why is not known here: what can be said of it
-    is the same for all reasons."""
+    is the same for all reasons, but for levels that exist at one site (`lone`)."""
     why, more = (left_over(left), "") if len(left) < FEWEST else (BEGUN, GO_ON)
     ruled = any(kind_of(reason) == "rules" for reason in refused.values())
     skewed = SKEWED if ruled and getattr(plan, "analysis", "") == "describe" else ""
+    if lone and all(AT_ONE_SITE in reason for reason in refused.values()):
+        told = (f"there is no table: {why}.", f"Refused: {_each(refused)}.", lone, SAME_WORDS, more)
+        return TooFewSites(filter(None, told), refused)
     return too_few(why, refused, " ".join(filter(None, (skewed, more))), job)
 
 

@@ -1,14 +1,16 @@
 """What sites offer for a table, held against what can be offered, and against each other."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ..._errors import Refused
-from ..._text import listed
+from ..._errors import DataError, Refused
+from ..._text import listed, sentence_list
 from ...analysis.protocol import ColumnsOffer
 from ...formula import MOST_LEVELS
 from ._checks import check_levels, check_name, check_names
+
+MOST_SAID = 5  # levels of one site in a message
 
 
 def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
@@ -54,25 +56,47 @@ def odd_words(offers: Mapping[str, ColumnsOffer]) -> dict[str, str]:
     }
 
 
-def odd_spelling(offers: Mapping[str, ColumnsOffer]) -> str:
-    """Which site writes a level otherwise than others, by case or spaces alone; or nothing. One
-    level would become two."""
+def _sites_of_levels(
+    offers: Mapping[str, ColumnsOffer],
+) -> Iterator[tuple[str, dict[str, list[str]]]]:
+    """By column and level: the sites that have it."""
     for column in sorted({c for o in offers.values() for c in o.levels}):
-        times = Counter(str(v) for o in offers.values() for v in o.levels.get(column, ()))
-        usual: dict[str, str] = {}
-        for level, _ in times.most_common():
-            usual.setdefault(level.strip().casefold(), level)
+        at: dict[str, list[str]] = {}
         for site, o in offers.items():
             for level in map(str, o.levels.get(column, ())):
-                other = usual[level.strip().casefold()]
-                if other != level:
-                    return (
-                        f"the sites write one level of {column} in two ways: {site} writes "
-                        f"{level!r}, other sites write {other!r}. The two words differ only "
-                        "by spaces, or by small and capital letters. Write the level in one "
-                        "way at all sites, or list the levels in a codebook"
-                    )
-    return ""
+                at.setdefault(level, []).append(site)
+        yield column, at
+
+
+def lone_levels(offers: Mapping[str, ColumnsOffer]) -> str:
+    """Which levels exist at one site only, as sentences; or nothing."""
+    told = []
+    for column, at in _sites_of_levels(offers):
+        only = [level for level, sites in at.items() if len(sites) == 1]
+        for site in dict.fromkeys(at[level][0] for level in only):
+            those = [repr(level) for level in only if at[level] == [site]][:MOST_SAID]
+            one = len(those) == 1
+            told.append(
+                f"The level{'' if one else 's'} {sentence_list(those)} of {column} "
+                f"exist{'s' if one else ''} only at {site}."
+            )
+    return " ".join(told)
+
+
+def check_spellings(offers: Mapping[str, ColumnsOffer]) -> None:
+    """Refuses a level that sites write in two ways, by case or spaces alone: it would become two
+    levels. Says which sites have which."""
+    for column, at in _sites_of_levels(offers):
+        usual: dict[str, str] = {}
+        for level in sorted(at, key=lambda level: -len(at[level])):
+            other = usual.setdefault(level.strip().casefold(), level)
+            if other != level:
+                ways = (f"{way!r} at {sentence_list(at[way])}" for way in (level, other))
+                raise DataError(
+                    f"the sites write one level of {column} in two ways: {', '.join(ways)}. The "
+                    "two words differ only by spaces, or by small and capital letters. Write the "
+                    "level in one way at all sites, or list the levels in a codebook"
+                )
 
 
 def absent(

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..._errors import DataError, FeddcdError, Refused, Stalled
+from ..._errors import FeddcdError, Refused, Stalled
 from ..._origin import with_origin
 from ...analysis.families import SHARES
 from ...analysis.protocol import (
@@ -48,7 +48,7 @@ from ._ending import (
 )
 from ._hearing import Hearing
 from ._masked import PROOF, MaskedRun, begin, unfinished
-from ._offers import absent, odd_spelling, odd_words, read_columns
+from ._offers import absent, check_spellings, lone_levels, odd_words, read_columns
 from ._repeats import check_repeat
 from ._rosters import settle_roster
 from ._sharing import share
@@ -66,7 +66,7 @@ class AnalysisRun:
         self.hearing = Hearing(folder, nodes, config)
         self.refused, self.patience = self.hearing.refused, self.hearing.patience
         self._replies, self._refuse = self.hearing.replies, self.hearing.refuse
-        self.dropped: dict[str, int] = {}
+        self.dropped, self.lone = dict[str, int](), ""
 
     def run(self) -> AnalysisResult:
         self._check_ahead(self.folder.invited())
@@ -116,8 +116,8 @@ class AnalysisRun:
         if getattr(self.plan, "family", "") in SHARES:
             for site, reason in odd_words(left()).items():
                 self._refuse(site, reason)
-        if reason := odd_spelling(left()):
-            raise DataError(reason)
+        check_spellings(left())
+        self.lone = lone_levels(left())
         return left()
 
     def _mode(self, sites: Collection[str]) -> str:
@@ -154,7 +154,7 @@ class AnalysisRun:
                 left = [site for site in run.job.cohort if site not in self.refused]
                 all_ = dict(self.refused)  # with who was left out before: then too few are left
                 sites = all_ if few else {site: why for site, why in all_.items() if why in gone}
-                raise broken_off(left, sites, self.plan, run.job.short) from None
+                raise broken_off(left, sites, self.plan, run.job.short, self.lone) from None
             raise
         except FeddcdError as error:
             if not isinstance(error, Stalled):

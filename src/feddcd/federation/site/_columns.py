@@ -3,6 +3,7 @@
 k is the least number of rows that a number may speak of. Each rule gives why not, or nothing.
 """
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -95,6 +96,16 @@ def lonely(column: np.ndarray, k: int, share: float = HALF) -> bool:
     if not np.isfinite(spread):
         return True
     return spread > SAME * float(abs(column).max(initial=0)) and bool(dominated(away, k, share)[0])
+
+
+def rare(column: np.ndarray, k: int, share: float = HALF) -> str:
+    """Which rows of a lonely column stand apart, in words: of two values, those with one of them
+    are too few."""
+    values, counts = np.unique(column, return_counts=True)
+    if len(values) != 2:
+        return f"a few rows (fewer than {k}) are far from all other rows"
+    least = math.ceil((k - 1) / share)
+    return f"fewer than {least} rows have the value {values[np.argmin(counts)]:g}"
 
 
 def small_cells(

@@ -178,7 +178,7 @@ def check_columns(
             told = f"in the column {name}, fewer than {k} rows differ from the most frequent value"
             raise Ruled("support", f"{told}. {numbers.advice(plan, name, column)}")
         if numbers.lonely(column, k, policy.max_share):
-            told = f"in the column {name}, a few rows (fewer than {k}) are far from all other rows"
+            told = f"in the column {name}, {numbers.rare(column, k, policy.max_share)}"
             told = f"{told} (max_share = {policy.max_share})"
             raise Ruled("dominance", f"{told}. {numbers.advice(plan, name, column)}{numbers.SHARE}")
     few = small_cells_told(columns, earlier, k, levels)

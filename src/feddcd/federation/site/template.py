@@ -1,10 +1,11 @@
 """The text of a new policy.toml: careful, or loose for a trial."""
 
 import textwrap
+from pathlib import Path
 
 import tomli_w
 
-from .policy import LOOSENED, REVEALS, methods
+from .policy import LOOSE, LOOSENED, REVEALS, Policy, load_policy, methods
 
 SAID = (
     "allows almost everything, for a trial. Before you use real data, remove the part `loose` "
@@ -17,6 +18,7 @@ CAREFUL = (
     "are numbers, only the job needs an approval. If a site refuses a job, the job without this "
     "site is a new job, which the other sites have to approve again"
 )
+PART = "# --- loose: remove this part for real data ---"
 WIDTH = 100
 
 
@@ -32,11 +34,19 @@ def template() -> str:
 
 def loose_text() -> str:
     """The policy of a trial."""
-    settings = f"# --- loose: remove this part for real data ---\n{tomli_w.dumps(LOOSENED)}\n"
+    settings = f"{PART}\n{tomli_w.dumps(LOOSENED)}\n"
     last = comment(_LAST)
     return f"{comment(_LOOSE)}\n" + template().partition("\n\n")[2].replace(
         last, f"{settings}{last}"
     )
+
+
+def is_loose(path: Path) -> bool:
+    """Whether a policy still has settings of a trial, be others of them changed."""
+    policy, careful = load_policy(path), Policy()
+    if policy == LOOSE or not path.exists() or PART not in path.read_text("utf-8"):
+        return policy == LOOSE
+    return any(getattr(policy, k) == v != getattr(careful, k) for k, v in LOOSENED.items())
 
 
 def comment(text: str, start: str = "") -> str:
