@@ -124,3 +124,17 @@ def test_a_sign_is_explained_only_if_it_is_there():
     hidden = describe(few, ["age"], least=5).summary()
     assert told in hidden
     assert "Which columns are missing together is not shown" in " ".join(hidden.split())
+
+
+@pytest.mark.parametrize("slope", [0.0, 5.0])
+def test_a_list_of_effects_says_how_clear_they_are(tmp_path, slope):
+    """The only clear coefficient can be in an interaction, which the list leaves out."""
+    rows = patients()
+    rng = np.random.default_rng(3)
+    rows["ward"] = np.arange(len(rows)) % 2
+    rows["y"] = rows["age"] + slope * rows["ward"] + rng.normal(0, 1, len(rows))
+    fit = FederatedGLM("gaussian", "y ~ age * sex + ward").fit(rows, groups="hospital")
+    text = written(fit, tmp_path)[0]
+    assert "Of the terms with an effect of their own, this list has the effects" in text
+    assert ("None is clear: each interval includes 0." in text) == (slope == 0)
+    assert ("that the data show most clearly" in text) == (slope > 0)

@@ -104,17 +104,11 @@ def _summary(fit: TableResult, title: str) -> str:
     verdict, _, claim = words.proof(fit).partition(":")
     proof = f"<strong>{escape(verdict)}:</strong>{escape(claim)}"
     effects = words.effects(fit)
-    lead = (
-        "This list has the effects that the data show most clearly: their coefficients are "
-        "furthest from zero, counted in standard errors. Each effect is for a change of one "
-        "column, while the other columns do not change. A clear effect is not always large or "
-        "important."
-    )
     return page.header(
         title,
         words.lead(fit),
         f'<p class="proof{"" if fit.converged else " open"}">{proof}</p>',
-        page.lines([page.paragraph(lead), page.bullets(effects)]) if effects else "",
+        page.lines([page.paragraph(words.about(fit)), page.bullets(effects)]) if effects else "",
         *(page.paragraph(line, "note") for line in not_listed(fit)),
         *(page.paragraph(line, "note") for line in words.cautions(fit)),
     )
