@@ -156,7 +156,7 @@ def _sites(fit: TableResult) -> str:
     ]
     head = ["site", *shown.values(), "estimate from its rows alone"]
     if fit.leave_one_out is not None:
-        head.append("largest change without this site, in standard errors")
+        head.append("estimated largest change without this site, in standard errors")
         rows = [[*row, _largest(fit, row[0])] for row in rows]
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
     told = fit.answers != "sum" or bool((counts[list(shown)].to_numpy() >= 0).any())
@@ -181,7 +181,7 @@ def _largest(fit: TableResult, site: str) -> str:
     found = hinge(own, {c.label: fit.is_of_site(c.column) for c in fit.coefficients})
     if found is None:
         return NONE
-    much = "not determined" if math.isinf(found.change) else number(found.change, 2)
+    much = "not determined" if math.isinf(found.change) else words.roughly(found.change)
     return f"{much} ({found.name})"
 
 

@@ -248,16 +248,21 @@ def trust(fit: TableResult) -> list[str]:
             f"The coefficient of {name} depends on the site {site}: the rows of the other sites "
             "alone do not determine this coefficient.",
         ]
-    size = f"{number(abs(change), 2)} standard errors"
+    size = f"{roughly(abs(change))} standard errors"
     more = "higher" if change > 0 else "lower"
     whose = f"Without the site {site}, the coefficient of {name} would be {more} by {size}"
     return [
         lie,
         (
-            f"{whose} (computed with one Newton step). No other single site changes a "
-            "coefficient by more standard errors."
+            f"{whose} (estimated with one Newton step). By this estimate, no other single site "
+            "changes a coefficient by more standard errors."
         ),
     ]
+
+
+def roughly(change: float) -> str:
+    """One Newton step is no refit: a second digit only where the first alone says too little."""
+    return f"about {number(change, 2 if abs(change) >= 1 else 1)}"
 
 
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
