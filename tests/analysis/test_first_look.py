@@ -36,9 +36,22 @@ def test_a_fit_of_one_table_claims_no_federation(tmp_path, groups):
     for text in written(fit, tmp_path):
         assert "left its site" not in text
         assert "sent by the sites" not in text
-        assert "federation was run" in text or "On one table, without a federation:" in text
+        assert "federation was run" in text or "Nothing was sent: one table has all rows." in text
     alone = "240 sites of 240 have only one row each: the sums of a site with one row reveal this"
     assert (alone in fit.to_markdown()) == (groups == "person")
+
+
+def test_what_a_federation_would_send_is_not_said_to_be_sent(tmp_path):
+    fit = FederatedGLM("gaussian", "sbp ~ age").fit(patients(), groups="hospital")
+    sent = f"{fit.n_exchanges_} exchanges with 4 sites, {fit.result_.n_uploads} uploads, "
+    assert f"A federation would need {sent}" in fit.summary()
+    html = written(fit, tmp_path)[0]
+    assert "Uploads, all sites" not in html
+    assert "A federation would send" in html
+    assert "Nothing was sent: a federation without masks would send this." in html
+    figure, tables = html[html.index("Appendix:") :].split("Every exchange as a table")
+    assert "times" not in figure
+    assert "The times are predicted" in tables
 
 
 ORDINAL = {"family": "ordinal", "formula": "asa ~ age + sex"}

@@ -226,8 +226,7 @@ def _facts(fit: TableResult) -> str:
         ("Rows dropped", fit.rows_dropped),
         ("Sites", count(fit.n_sites)),
         ("Exchanges", count(fit.n_exchanges)),
-        ("Uploads, all sites", count(fit.n_uploads)),
-        ("Sent by the sites", "nothing: one table" if fit.pooled else size(fit.bytes_up)),
+        *_sent(fit),
     ]
     fits = [
         ("Deviance", f"{_shown(fit, 'deviance')} on {count(fit.df_residual)} df"),
@@ -246,6 +245,14 @@ def _facts(fit: TableResult) -> str:
     if fit.family != "ordinal":
         return grid
     return page.lines([grid, page.paragraph(NA_ORDINAL.replace("NA:", f"{NONE}:"), "note")])
+
+
+def _sent(fit: TableResult) -> list[tuple[str, str]]:
+    uploads = count(fit.n_uploads, "upload")
+    if not fit.pooled:
+        return [("Sent by the sites", f"{uploads}, {size(fit.bytes_up)}")]
+    would = ("A federation would send", f"{uploads}, {size(fit.bytes_up)} without masks")
+    return [("Sent by the sites", "nothing: one table"), *([would] if fit.n_sites > 1 else [])]
 
 
 def _shown(fit: TableResult, name: str) -> str:
