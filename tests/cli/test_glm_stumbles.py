@@ -88,3 +88,14 @@ def test_one_level_in_two_ways_is_said_of_the_column(capsys):
 def test_three_words_may_have_an_order(capsys):
     text = glm(capsys, "severity ~ age", code=2)
     assert "Use ordinal for words that have an order, multinomial for other words" in text
+
+
+@pytest.mark.parametrize("sites", [2, 4])
+def test_two_sites_are_told_early_that_masks_cannot_hide_their_sums(capsys, sites):
+    rows = patients()
+    rows["hospital"] = [f"h{i % sites}" for i in range(len(rows))]
+    rows.to_csv("p.csv", index=False)
+    told = "with only two sites, masks cannot hide their sums"
+    assert (told in glm(capsys, "death ~ age")) == (sites == 2)
+    init = ("--job", "out/job.toml", "--data", "p.csv", "--group", "hospital")
+    assert (told in said(capsys, "federation", "init", "fed", *init)) == (sites == 2)

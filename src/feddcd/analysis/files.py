@@ -15,6 +15,7 @@ from ._outcome import outcome_of, unlike_case, words_of
 from ._values import NO_PREDICTOR, check_mixed, column, label, numbers_of, whole_rows
 from .families import CLASSED, SHARES
 from .plan import ModelSettings
+from .protocol import TWO_SITES
 from .table import CompleteRows, Roles, formula_for, read
 
 MAX_LEVELS = 1000
@@ -123,6 +124,8 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
         )
         raise DataError(told, file=table.file, row=int(empty[0]), column=group)
     rows = table.frame[group].value_counts()
+    if len(rows) == 2:
+        notes.append(TWO_SITES)
     if alone := int((rows == 1).sum()):
         notes.append(
             f"{plural(alone, 'site')} of {len(rows):,} in {group} "
