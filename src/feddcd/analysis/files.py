@@ -9,6 +9,7 @@ import pandas as pd
 
 from .._errors import DataError
 from .._text import listed, plural
+from ..data.codes import missing_codes
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._outcome import outcome_of, unlike_case, words_of
@@ -47,6 +48,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     if outcome is not None:
         check_plain(table, [outcome])
         _check_words(table._replace(frame=frame), outcome, settings, notes)
+    notes += missing_codes(frame, dict.fromkeys([*used, *([] if outcome is None else [outcome])]))
     rows = read(frame, roles._replace(group=sites), formula, settings.missing)
     if settings.family in SHARES and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
