@@ -151,3 +151,17 @@ def test_a_list_of_effects_says_how_clear_they_are(tmp_path, slope):
     assert "Of the terms with an effect of their own, this list has the effects" in text
     assert ("None is clear: each interval includes 0." in text) == (slope == 0)
     assert ("that the data show most clearly" in text) == (slope > 0)
+
+
+def test_a_ratio_and_its_interval_have_one_place_in_the_report(tmp_path):
+    rows = patients(6000)
+    rng = np.random.default_rng(5)
+    rows["dose"] = rng.normal(size=len(rows))
+    rows["sick"] = rng.random(len(rows)) < 1 / (1 + np.exp(-0.08 * rows["dose"]))
+    fit = FederatedGLM("binomial", "sick ~ dose").fit(rows, groups="hospital")
+    text = written(fit, tmp_path)[0]
+    table = text.split("The regression table</h2>")[1].split("</table>")[0]
+    row = next(line for line in table.split("<tr>") if ">dose<" in line)
+    middle, low, high = re.findall(r">([^<>]+)</td>", row)[-3:]
+    assert len({len(each.partition(".")[2]) for each in (middle, low, high)}) == 1
+    assert f"{middle} ({low} to {high})" in text, "as in the figure of effects"

@@ -22,7 +22,7 @@ from . import _words as words
 from ._alone import not_listed
 from ._course import course, error_of
 from ._effects import forest
-from ._journal import cells, journal_table
+from ._journal import cells_of_page, journal_table
 from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["journal_table", "write"]
@@ -120,7 +120,7 @@ def _regression(fit: TableResult) -> str:
     head = ["name", "coefficient", "standard error", fit.statistic.name, "p", *ends]
     head += [fit.ratio, *ends] if fit.ratio else []
     rows = []
-    for label, row in zip(fit.table.index, cells(fit), strict=True):
+    for label, row in zip(fit.table.index, cells_of_page(fit), strict=True):
         factors = [row.ratio or NONE, *(row.ratio_ends or [NONE] * 2)] if fit.ratio else []
         rows.append([str(label), *row[:4], *row.ends, *factors])
     units = "for one standard deviation more" if fit.standardize else "in the units of the columns"
