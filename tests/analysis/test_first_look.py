@@ -36,9 +36,22 @@ def test_a_fit_of_one_table_claims_no_federation(tmp_path, groups):
     for text in written(fit, tmp_path):
         assert "left its site" not in text
         assert "sent by the sites" not in text
-        assert "federation was run" in text or "On one table, without a federation:" in text
+        assert "federation was run" in text or "Nothing was sent: one table has all rows." in text
     alone = "240 sites of 240 have only one row each: the sums of a site with one row reveal this"
     assert (alone in fit.to_markdown()) == (groups == "person")
+
+
+def test_what_a_federation_would_send_is_not_said_to_be_sent(tmp_path):
+    fit = FederatedGLM("gaussian", "sbp ~ age").fit(patients(), groups="hospital")
+    sent = f"{fit.n_exchanges_} exchanges with 4 sites, {fit.result_.n_uploads} uploads, "
+    assert f"A federation would need {sent}" in fit.summary()
+    html = written(fit, tmp_path)[0]
+    assert "Uploads, all sites" not in html
+    assert "A federation would send" in html
+    assert "Nothing was sent: a federation without masks would send this." in html
+    figure, tables = html[html.index("Appendix:") :].split("Every exchange as a table")
+    assert "times" not in figure
+    assert "The times are predicted" in tables
 
 
 ORDINAL = {"family": "ordinal", "formula": "asa ~ age + sex"}
@@ -124,3 +137,31 @@ def test_a_sign_is_explained_only_if_it_is_there():
     hidden = describe(few, ["age"], least=5).summary()
     assert told in hidden
     assert "Which columns are missing together is not shown" in " ".join(hidden.split())
+
+
+@pytest.mark.parametrize("slope", [0.0, 5.0])
+def test_a_list_of_effects_says_how_clear_they_are(tmp_path, slope):
+    """The only clear coefficient can be in an interaction, which the list leaves out."""
+    rows = patients()
+    rng = np.random.default_rng(3)
+    rows["ward"] = np.arange(len(rows)) % 2
+    rows["y"] = rows["age"] + slope * rows["ward"] + rng.normal(0, 1, len(rows))
+    fit = FederatedGLM("gaussian", "y ~ age * sex + ward").fit(rows, groups="hospital")
+    text = written(fit, tmp_path)[0]
+    assert "Of the terms with an effect of their own, this list has the effects" in text
+    assert ("None is clear: each interval includes 0." in text) == (slope == 0)
+    assert ("that the data show most clearly" in text) == (slope > 0)
+
+
+def test_a_ratio_and_its_interval_have_one_place_in_the_report(tmp_path):
+    rows = patients(6000)
+    rng = np.random.default_rng(5)
+    rows["dose"] = rng.normal(size=len(rows))
+    rows["sick"] = rng.random(len(rows)) < 1 / (1 + np.exp(-0.08 * rows["dose"]))
+    fit = FederatedGLM("binomial", "sick ~ dose").fit(rows, groups="hospital")
+    text = written(fit, tmp_path)[0]
+    table = text.split("The regression table</h2>")[1].split("</table>")[0]
+    row = next(line for line in table.split("<tr>") if ">dose<" in line)
+    middle, low, high = re.findall(r">([^<>]+)</td>", row)[-3:]
+    assert len({len(each.partition(".")[2]) for each in (middle, low, high)}) == 1
+    assert f"{middle} ({low} to {high})" in text, "as in the figure of effects"

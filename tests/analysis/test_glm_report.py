@@ -309,6 +309,13 @@ def test_columns_of_unlike_units_have_a_scale_each(tmp_path):
     assert "each line of the figure has its own scale" in found.text
     row = next(row for row in found.table("Effects") if row[0] == "age")
     assert math.isclose(number(row[2].split()[0]), fit.table_.loc["age", "coef"], rel_tol=1e-3)
+    html = (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
+    ends = re.findall(r'anchor="start">([^<]+)</text><text[^>]+anchor="end">([^<]+)</text>', html)
+    rows = found.table("Effects")[1:]
+    for (name, _, interval, _), shown in zip(rows, ends, strict=True):
+        low, high = map(number, re.search(r"\((.*) to (.*)\)", interval).groups())
+        least, most = map(number, shown)
+        assert least <= min(low, 0) <= max(high, 0) <= most, name
 
 
 def test_the_forest_has_the_order_of_the_table_and_its_numbers(tmp_path):

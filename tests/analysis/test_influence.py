@@ -1,6 +1,7 @@
 """Whose numbers a table hangs on: the change without a site, beside really leaving it out."""
 
 import json
+import re
 
 import numpy as np
 import pandas as pd
@@ -71,7 +72,9 @@ def test_the_site_that_it_hangs_on_is_named(tmp_path):
     assert (site, name) == ("f", "x")
     assert change < -3
     text = report.write(fit, tmp_path / "report.html").read_text()
-    assert "Without the site f, the coefficient of x would be lower by" in text
+    assert "Without the site f, the coefficient of x would be lower by about " in text
+    assert "By this estimate, no other single site changes a coefficient by more" in text
+    assert re.search(r"<td[^>]*>about −[\d.]+ \(x\)</td>", text)
     assert "invents rows" in text
     told = json.loads(json.dumps(export.document(fit), allow_nan=False))["leave_one_site_out"]
     assert told["largest"]["site"] == "f"

@@ -153,3 +153,36 @@ def test_an_empty_column_of_sites_tells_if_it_has_no_sites(capsys):
     assert text.endswith(
         "--group must name the column with the hospital (or bank, ...) of each row"
     )
+
+
+@pytest.mark.parametrize("sites", [2, 4])
+def test_two_sites_are_told_early_that_masks_cannot_hide_their_sums(capsys, sites):
+    rows = patients()
+    rows["hospital"] = [f"h{i % sites}" for i in range(len(rows))]
+    rows.to_csv("p.csv", index=False)
+    told = "with only two sites, masks cannot hide their sums"
+    assert (told in glm(capsys, "death ~ age")) == (sites == 2)
+    init = ("--job", "out/job.toml", "--data", "p.csv", "--group", "hospital")
+    assert (told in said(capsys, "federation", "init", "fed", *init)) == (sites == 2)
+
+
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        (-999, "age is -999 in 3 rows, and no other value is below 0. If -999 means a missing"),
+        (-9, "If -9 means a missing value, give --na -9"),
+        (9999, "If 9999 means a missing value, give --na 9999"),
+        (99, None),  # an age
+        (-5, None),
+    ],
+)
+def test_a_number_that_may_mean_a_missing_value_is_named(capsys, code, told):
+    rows = patients()
+    rows.loc[4:6, "age"] = code
+    rows.to_csv("p.csv", index=False)
+    describe = ("describe", "p.csv", "--column", "age", "--out", f"d{code}")
+    for text in (glm(capsys, "death ~ age"), said(capsys, *describe)):
+        assert "means a missing value" in text if told else "missing value, give" not in text
+        assert told is None or told in text
+    if told:
+        assert "missing value, give" not in glm(capsys, "death ~ age", "--na", str(code), "--force")

@@ -309,9 +309,7 @@ def test_a_file_that_the_server_lacks_is_named(tmp_path, monkeypatch, name):
     monkeypatch.setattr(programs, "answers", lambda host, port: False)
     home = create(tmp_path / "f", ["a", "b"], Config("north"))
     (home.server / name).unlink()
-    with pytest.raises(
-        SpecError, match=rf"{name} .* Put ca.crt, .* back from"
-    ):
+    with pytest.raises(SpecError, match=rf"{name} .* Put ca.crt, .* back from"):
         programs.up(home, print, sites=False)
     certify(home, None)
     assert (home.server / name).exists()

@@ -813,8 +813,8 @@ def test_answers_of_single_sites_are_asked_for_by_name_and_said(tmp_path):
     network = LocalNetwork(places(home))
     coordinate(network, {"folder": str(home.path), "mode": "each"}, lambda event: None)
     told = (home.server / "glm" / "summary.txt").read_text()
-    assert "each site (mode each), so there is no proof of this table" in told
-    assert "there is no proof of this table" in (home.server / "glm" / "report.html").read_text()
+    assert "each site (mode each), so there is no proof file of this" in told
+    assert "is no proof file of this table" in (home.server / "glm" / "report.html").read_text()
     assert json.loads((home.server / "glm" / "model.json").read_text())["answers"] == "each"
     assert not (home.server / "proof").exists()
     assert "the answers of each site" in events(home, "each")[-1]["reason"]

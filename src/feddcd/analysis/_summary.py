@@ -269,10 +269,10 @@ def _proof(result: TableResult) -> list[str]:
         f"{plural(result.n_exchanges, 'exchange')} with {plural(result.n_sites, 'site')}, "
         f"{plural(result.n_uploads, 'upload')}, {result.bytes_up:,} bytes"
     )
+    cost += " without masks." if result.pooled else " sent by the sites."
     if result.pooled:
-        cost = f"On one table, without a federation: {cost}."
-    else:
-        cost += " sent by the sites."
+        would = f" A federation would need {cost}" if result.n_sites > 1 else ""
+        cost = f"Nothing was sent: one table has all rows.{would}"
     error = result.certified_error
     if result.unproven:
         how = "has converged" if result.converged else "has NOT converged: allow more exchanges"

@@ -9,6 +9,7 @@ import pandas as pd
 
 from .._errors import DataError
 from .._text import listed, plural
+from ..data.codes import missing_codes
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
 from ._lone import lone_levels, unlike_codes
@@ -25,6 +26,7 @@ from ._values import (
 )
 from .families import CLASSED, SHARES
 from .plan import ModelSettings
+from .protocol import TWO_SITES
 from .table import CompleteRows, Roles, formula_for, read
 
 MAX_LEVELS = 1000
@@ -57,6 +59,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
     if outcome is not None:
         check_plain(table, [outcome])
         _check_words(table._replace(frame=frame), outcome, settings, notes, sites)
+    notes += missing_codes(frame, dict.fromkeys([*used, *([] if outcome is None else [outcome])]))
     rows = read(frame, roles._replace(group=sites), formula, settings.missing)
     if settings.family in SHARES and words_of(rows.y, settings.event) is None:
         _check_binary(table, rows)
@@ -127,6 +130,8 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
     check_plain(table, [group])
     check_alike(table, group, notes, "site")
     rows, note = table.frame[group].value_counts(), ""
+    if len(rows) == 2:
+        notes.append(TWO_SITES)
     if alone := int((rows == 1).sum()):
         note = (
             f"{plural(alone, 'site')} of {len(rows):,} in {group} "
@@ -135,10 +140,8 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
         )
     empty = np.flatnonzero(table.frame[group].isna())
     if len(empty):
-        told = (
-            f"{group} is empty <row>, but each row must have a site; rows without a site: "
-            f"{len(empty)}. {note or FILL_IN}"
-        )
+        told = f"{group} is empty <row>, but each row must have a site; rows without a site: "
+        told += f"{len(empty)}. {note or FILL_IN}"
         raise DataError(told, file=table.file, row=int(empty[0]), column=group)
     notes += [note] if note else []
     return np.asarray(table.frame[group])

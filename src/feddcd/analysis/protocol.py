@@ -21,7 +21,12 @@ Arrays = Mapping[str, np.ndarray]
 ALL = "all"  # stands for all sites, where only sums over them are known
 AGREED = "the coordinator's list of sites, columns and levels"
 APART = (
-    "The coordinator read the sums of each site (mode each), so there is no proof of this table."
+    "The coordinator read the sums of each site (mode each), so there is no proof file of this "
+    "table that others can check."
+)
+TWO_SITES = (
+    "with only two sites, masks cannot hide their sums: the coordinator of a federation reads the "
+    "sums of each site, and there is no proof file. From three sites on, masks hide the sums"
 )
 
 

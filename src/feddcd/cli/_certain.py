@@ -1,11 +1,20 @@
 """What `feddcd federation init --careful` and `simulate --job` foresee."""
 
+from collections.abc import Sequence
+from typing import Any
+
 from .._files import shown
+from ..analysis.protocol import TWO_SITES
 from ..federation.folder import FederationFolder, load_places
 from ..federation.site.policy import FILE, UNTRAINED
 from ..sums.roster import FEWEST
 from ._habits import found
 from ._terminal import warn
+
+
+def warn_of_two(plan: Any, sites: Sequence[str]) -> None:
+    if plan is not None and len(sites) == 2:
+        warn(TWO_SITES)
 
 
 def warn_certain(folder: FederationFolder, more: str = "") -> None:

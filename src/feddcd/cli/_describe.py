@@ -23,6 +23,7 @@ from ..analysis.describing import (
 )
 from ..analysis.files import only_complete
 from ..data.codebook import Codebook, load_codebook
+from ..data.codes import missing_codes
 from ..data.conform import conform, read_agreed
 from ..data.frames import Frame, check_used, composed, no_column
 from ._glm import Source, for_sites, usable
@@ -61,7 +62,7 @@ def describe_command(
     except FeddcdError as error:
         raise error.placed(spell=_as_option) from None
     doubts = _doubts(table, left) if book is None else ()
-    for note in (*table.notes, *doubts):
+    for note in (*table.notes, *doubts, *missing_codes(table.frame, plan.used)):
         warn(note)
     try:
         result = describe_plan(table.frame, plan, site, left)

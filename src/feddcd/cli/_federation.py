@@ -27,7 +27,7 @@ from ..federation.site.template import CAREFUL as CAREFUL_SAID
 from ..federation.site.template import SAID as LOOSE_SAID
 from ..federation.status import path_of_job
 from ..runs.spec import Spec, parse_settings
-from ._certain import warn_certain
+from ._certain import warn_certain, warn_of_two
 from ._federation_options import TRIAL_SITES
 from ._habits import found
 from ._tables import (
@@ -84,6 +84,7 @@ def init_command(options: dict[str, Any]) -> None:
     )  # fmt: skip
     found(federation=config.name, folder=folder.path, sites=names)
     found(address=f"{config.host}:{config.port}")
+    warn_of_two(config.plan, names)
     of = f" of {len(names)} sites" if names else ""
     say(f"feddcd made the federation {config.name}{of} in the folder {shown(folder.path)}")
     if options["authority"]:

@@ -193,12 +193,15 @@ class Interval(NamedTuple):
     behind: Sequence[tuple[float, str]] = ()
 
 
-STRIP, THICK = 300.0, 22.0
+STRIP, THICK, BELOW = 300.0, 22.0, 14.0
 ROOM = 0.22  # of the width, for a number below a forest on a phone
 
 
-def strip(scale: Scale, row: Interval | None, none: float) -> str:
-    """One row of a forest as wide as its cell; `none` is where there is no effect."""
+def strip(
+    scale: Scale, row: Interval | None, none: float, ends: tuple[str, str] | None = None
+) -> str:
+    """One row of a forest as wide as its cell; `none` is where there is no effect, `ends` are the
+    numbers of a scale that only this row has."""
     at = lambda value: float(scale.share(value)) * STRIP
     parts = [f'<path class="line soft dotted" d="M{at(none):.1f} 0V{THICK}"/>']
     if row is not None:
@@ -210,8 +213,16 @@ def strip(scale: Scale, row: Interval | None, none: float) -> str:
         parts.append(f'<path class="line blue" d="M{at(row.low):.1f} 11H{at(row.high):.1f}"/>')
         parts.append(f'<circle class="dot blue" cx="{at(row.middle):.1f}" cy="11" r="4.5"/>')
     title = f"<title>{escape(row.hover)}</title>" if row else ""
+    height = THICK
+    if ends:
+        height += BELOW
+        parts.append(f'<path class="axis" d="M0 {THICK - 3}v3H{STRIP}v-3"/>')
+        parts += [
+            _words(x, THICK + BELOW - 3, name, anchor, "tick")
+            for x, name, anchor in zip((0, STRIP), ends, ("start", "end"), strict=True)
+        ]
     return (
-        f'<svg class="strip" viewBox="0 0 {STRIP:.0f} {THICK:.0f}" role="presentation">'
+        f'<svg class="strip" viewBox="0 0 {STRIP:.0f} {height:.0f}" role="presentation">'
         f"{title}{''.join(parts)}</svg>"
     )
 

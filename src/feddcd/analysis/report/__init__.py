@@ -22,7 +22,7 @@ from . import _words as words
 from ._alone import not_listed
 from ._course import course, error_of
 from ._effects import forest
-from ._journal import cells, journal_table
+from ._journal import cells_of_page, journal_table
 from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["journal_table", "write"]
@@ -104,17 +104,11 @@ def _summary(fit: TableResult, title: str) -> str:
     verdict, _, claim = words.proof(fit).partition(":")
     proof = f"<strong>{escape(verdict)}:</strong>{escape(claim)}"
     effects = words.effects(fit)
-    lead = (
-        "This list has the effects that the data show most clearly: their coefficients are "
-        "furthest from zero, counted in standard errors. Each effect is for a change of one "
-        "column, while the other columns do not change. A clear effect is not always large or "
-        "important."
-    )
     return page.header(
         title,
         words.lead(fit),
         f'<p class="proof{"" if fit.converged else " open"}">{proof}</p>',
-        page.lines([page.paragraph(lead), page.bullets(effects)]) if effects else "",
+        page.lines([page.paragraph(words.about(fit)), page.bullets(effects)]) if effects else "",
         *(page.paragraph(line, "note") for line in not_listed(fit)),
         *(page.paragraph(line, "note") for line in words.cautions(fit)),
     )
@@ -126,7 +120,7 @@ def _regression(fit: TableResult) -> str:
     head = ["name", "coefficient", "standard error", fit.statistic.name, "p", *ends]
     head += [fit.ratio, *ends] if fit.ratio else []
     rows = []
-    for label, row in zip(fit.table.index, cells(fit), strict=True):
+    for label, row in zip(fit.table.index, cells_of_page(fit), strict=True):
         factors = [row.ratio or NONE, *(row.ratio_ends or [NONE] * 2)] if fit.ratio else []
         rows.append([str(label), *row[:4], *row.ends, *factors])
     units = "for one standard deviation more" if fit.standardize else "in the units of the columns"
@@ -162,7 +156,7 @@ def _sites(fit: TableResult) -> str:
     ]
     head = ["site", *shown.values(), "estimate from its rows alone"]
     if fit.leave_one_out is not None:
-        head.append("largest change without this site, in standard errors")
+        head.append("estimated largest change without this site, in standard errors")
         rows = [[*row, _largest(fit, row[0])] for row in rows]
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
     told = fit.answers != "sum" or bool((counts[list(shown)].to_numpy() >= 0).any())
@@ -187,7 +181,7 @@ def _largest(fit: TableResult, site: str) -> str:
     found = hinge(own, {c.label: fit.is_of_site(c.column) for c in fit.coefficients})
     if found is None:
         return NONE
-    much = "not determined" if math.isinf(found.change) else number(found.change, 2)
+    much = "not determined" if math.isinf(found.change) else words.roughly(found.change)
     return f"{much} ({found.name})"
 
 
@@ -232,8 +226,7 @@ def _facts(fit: TableResult) -> str:
         ("Rows dropped", fit.rows_dropped),
         ("Sites", count(fit.n_sites)),
         ("Exchanges", count(fit.n_exchanges)),
-        ("Uploads, all sites", count(fit.n_uploads)),
-        ("Sent by the sites", "nothing: one table" if fit.pooled else size(fit.bytes_up)),
+        *_sent(fit),
     ]
     fits = [
         ("Deviance", f"{_shown(fit, 'deviance')} on {count(fit.df_residual)} df"),
@@ -252,6 +245,14 @@ def _facts(fit: TableResult) -> str:
     if fit.family != "ordinal":
         return grid
     return page.lines([grid, page.paragraph(NA_ORDINAL.replace("NA:", f"{NONE}:"), "note")])
+
+
+def _sent(fit: TableResult) -> list[tuple[str, str]]:
+    uploads = count(fit.n_uploads, "upload")
+    if not fit.pooled:
+        return [("Sent by the sites", f"{uploads}, {size(fit.bytes_up)}")]
+    would = ("A federation would send", f"{uploads}, {size(fit.bytes_up)} without masks")
+    return [("Sent by the sites", "nothing: one table"), *([would] if fit.n_sites > 1 else [])]
 
 
 def _shown(fit: TableResult, name: str) -> str:

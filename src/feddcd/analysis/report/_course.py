@@ -3,7 +3,6 @@
 from html import escape
 
 import numpy as np
-import pandas as pd
 
 from ..._text import NONE, count, number, seconds, size, trim, upper
 from ...report import charts, page
@@ -21,8 +20,7 @@ def course(fit: TableResult) -> str:
     if drawn:
         note = (
             "The line is the largest possible error of any coefficient, in standard errors. The "
-            "dashed line is the requested error. The times in the tables are predicted from the "
-            "number of exchanges and the bytes, not measured."
+            "dashed line is the requested error."
         )
         if not np.isfinite(fit.history["certified_error"]).all():
             note += " If an exchange has no dot, nothing was proven yet at this exchange."
@@ -30,7 +28,7 @@ def course(fit: TableResult) -> str:
         "Appendix: what is proven, and how many exchanges and bytes were needed",
         page.paragraph(note),
         page.grid([page.figure(drawn)]) if drawn else "",
-        page.details("Every exchange as a table", _exchanges(fit.history)),
+        page.details("Every exchange as a table", _exchanges(fit)),
         page.details("Why this method", _choice(fit.choice)),
     )
 
@@ -64,7 +62,7 @@ def convergence(fit: TableResult) -> str:
     return charts.chart(across, up, NAMES, marks, alt, height=250)
 
 
-def _exchanges(history: pd.DataFrame) -> str:
+def _exchanges(fit: TableResult) -> str:
     show = {
         "exchange": ("exchange", count), "asked": ("asked", count), "answered": ("answered", count),
         "uploads": ("uploads", count), "bytes_up": ("sent up", size),
@@ -73,13 +71,13 @@ def _exchanges(history: pd.DataFrame) -> str:
         "certified_error": ("certified error", error_of),
     }  # fmt: skip
     head, forms = zip(*show.values(), strict=True)
-    values = zip(*(history[name].to_numpy(float) for name in show), strict=True)
+    values = zip(*(fit.history[name].to_numpy(float) for name in show), strict=True)
     rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
-    return table(
-        "All exchanges: the counts, bytes and times of a line are totals since the first exchange",
-        head,
-        ("", rows),
-    )
+    title = "All exchanges: counts, bytes and times of a line are totals since the first exchange"
+    note = "The times are predicted from the number of exchanges and the bytes, not measured."
+    if fit.pooled:
+        note = f"Nothing was sent: a federation without masks would send this. {note}"
+    return page.lines([table(title, head, ("", rows)), page.paragraph(note, "note")])
 
 
 def _choice(choice: Choice) -> str:

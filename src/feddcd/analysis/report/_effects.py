@@ -58,7 +58,8 @@ def forest(fit: TableResult) -> Forest | None:
     draw = _ratio if is_ratio else float
     scale = (charts.logarithmic if is_ratio else charts.linear)(draw(low), draw(high))
     none = draw(0.0)
-    rows = [_row(fit, e, w, scale, draw, none) for e, w in zip(effects, scales, strict=True)]
+    each = zip(effects, scales, strict=True)
+    rows = [_row(fit, e, w, scale, draw, none, unlike) for e, w in each]
     rows += [] if unlike else [("", Drawn(charts.strip_axis(scale)), "", "")]
     name = fit.ratio or "coefficient"
     level = interval_words(fit)
@@ -106,7 +107,7 @@ def _span(effects: list[Effect]) -> tuple[float, float, int]:
     return low - edge, high + edge, len(b) - len(inside)
 
 
-def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
+def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float, own: bool):
     say = ratio if fit.ratio is not None else number
     ends = [width * v for v in (e.middle, e.low, e.high)]
     middle, low, high = ratios(*ends) if fit.ratio is not None else map(number, ends)
@@ -117,7 +118,8 @@ def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float):
     ]
     words = f"{middle} ({low} to {high})"
     interval = charts.Interval(draw(e.middle), draw(e.low), draw(e.high), words, shown)
-    return e.label, Drawn(charts.strip(scale, interval, none)), words, probability(e.p)
+    reach = (say(width * scale.low, 2), say(width * scale.high, 2)) if own else None
+    return e.label, Drawn(charts.strip(scale, interval, none, reach)), words, probability(e.p)
 
 
 def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
@@ -133,7 +135,8 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
         )
     if unlike:
         sentences.append(
-            "The columns have very different units, so each line of the figure has its own scale."
+            "The columns have very different units, so each line of the figure has its own scale. "
+            "The numbers below a line are the ends of its scale."
         )
     if fit.site_table is None:
         sentences.append("The sites’ own estimates are not shown.")

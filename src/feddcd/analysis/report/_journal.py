@@ -46,6 +46,13 @@ def cells(fit: TableResult) -> list[Cells]:
     return rows
 
 
+def cells_of_page(fit: TableResult) -> list[Cells]:
+    """A ratio and its interval to one place, as in the figure of effects."""
+    each = zip(cells(fit), ranges(fit), strict=True)
+    found = [(own, _rounded(own, row)) for own, row in each]
+    return [own._replace(ratio=r.ratio, ratio_ends=r.ratio_ends) for own, r in found]
+
+
 def _in_line(fit: TableResult) -> list[Cells]:
     """The cells, each row rounded to the third digit of its standard error, and a ratio to the
     second digit of its own. What would be 0 keeps its digits."""

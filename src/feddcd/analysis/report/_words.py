@@ -124,11 +124,31 @@ def is_effect(fit: TableResult, c: Coefficient) -> bool:
     return c.column not in apart and not fit.is_of_site(c.column)
 
 
+def about(fit: TableResult) -> str:
+    """What stands above their list."""
+    listed = fit.original_table.loc[[c.label for c in _listed(fit)]]
+    clear = (listed["ci_low"] > 0) | (listed["ci_high"] < 0)
+    which = "Of the terms with an effect of their own, this" if any(entangled(fit)) else "This"
+    what = "has the effects that the data show most clearly: their"
+    end = "A clear effect is not always large or important."
+    if not clear.any():
+        end = f"None is clear: each interval includes {0 if fit.ratio is None else 1}."
+        what = "has the effects whose"
+    return (
+        f"{which} list {what} coefficients are furthest from zero, counted in standard errors. "
+        f"Each effect is for a change of one column, while the other columns do not change. {end}"
+    )
+
+
 def effects(fit: TableResult) -> list[str]:
+    return [effect(fit, c) for c in _listed(fit)]
+
+
+def _listed(fit: TableResult) -> list[Coefficient]:
     """Of columns that stand in one term alone: the others have no effect of their own."""
     others = entangled(fit)
     alone = (c for c in strongest(fit) if not is_in(fit, c, *others))
-    return [effect(fit, c) for c in islice(alone, STRONGEST)]
+    return list(islice(alone, STRONGEST))
 
 
 def effect(fit: TableResult, c: Coefficient) -> str:
@@ -228,16 +248,21 @@ def trust(fit: TableResult) -> list[str]:
             f"The coefficient of {name} depends on the site {site}: the rows of the other sites "
             "alone do not determine this coefficient.",
         ]
-    size = f"{number(abs(change), 2)} standard errors"
+    size = f"{roughly(abs(change))} standard errors"
     more = "higher" if change > 0 else "lower"
     whose = f"Without the site {site}, the coefficient of {name} would be {more} by {size}"
     return [
         lie,
         (
-            f"{whose} (computed with one Newton step). No other single site changes a "
-            "coefficient by more standard errors."
+            f"{whose} (estimated with one Newton step). By this estimate, no other single site "
+            "changes a coefficient by more standard errors."
         ),
     ]
+
+
+def roughly(change: float) -> str:
+    """One Newton step is no refit: a second digit only where the first alone says too little."""
+    return f"about {number(change, 2 if abs(change) >= 1 else 1)}"
 
 
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:

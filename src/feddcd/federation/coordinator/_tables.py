@@ -56,7 +56,7 @@ from .nodes import Nodes, greet, unanswered
 
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices
-READ = "the coordinator reads the answers of each site, so there is no proof of this table"
+READ = "the coordinator reads the answers of each site, so there is no proof file of this table"
 
 
 class AnalysisRun:
