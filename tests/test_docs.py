@@ -146,6 +146,8 @@ NOT_RUN = {  # what is printed and not run, and why
     },
     "race.md": {
         "feddcd race --bits 8 --seeds 3 --behind 2.5 --tune --jobs 15": HOURS_RACE,
+        "feddcd race --bits 8 --share 1 --seeds 3 --behind 2.5 --algorithm fedqn --algorithm giant "
+        "--algorithm sdane --algorithm accsdane": HOURS_RACE,
         BOTH_WAYS: "races for a minute; tests/race run the like",
         "python benchmarks/fresh.py": "races for half an hour; tests/race run the like",
         "python benchmarks/unpenalised.py": "measures for twenty minutes",
