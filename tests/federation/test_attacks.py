@@ -523,6 +523,13 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     said = " ".join(f"{early.output}{early.exception}".split())
     assert f"data.csv has not changed since job {site.log()[-1]['of_job'][:8]}. First" in said
     assert "withdrawal" not in site.log()[-1]
+    (tmp_path / "site.toml").write_text('client-id = "north"\ndata = "other.csv"\n')
+    wrong = CliRunner().invoke(app, command)
+    said = " ".join(f"{wrong.output}{wrong.exception}".split())
+    assert "this site remembers no job on" in said
+    assert "data.csv. Write this path into site.toml again" in said
+    assert "withdrawal" not in site.log()[-1]
+    (tmp_path / "site.toml").write_text('client-id = "north"\ndata = "data.csv"\n')
     patients().drop(index=[7]).to_csv(tmp_path / "data.csv", index=False)
     with pytest.raises(Stopped, match="refused by the rules"):
         site.ask("crp ~ bmi")

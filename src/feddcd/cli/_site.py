@@ -138,11 +138,12 @@ def withdraw_command(folder: Path, why: str) -> None:
         )
     place, policy = load_place(folder), load_policy(folder / FILE)
     memory = Memory(place.folder, place.data)
+    if not memory.jobs() and (before := sentence_list(list(memory.forgotten()))):
+        told = f"this site remembers no job on {shown(place.data)}, but jobs on {before}"
+        raise SpecError(f"{told}. Write this path into site.toml again, and repeat this command")
     if last := unchanged_since(place, memory):
-        raise SpecError(
-            f"the data file {shown(place.data)} has not changed since job {last[:SHORT]}. First "
-            "remove the rows from this file, and then give this command again"
-        )
+        told = f"the data file {shown(place.data)} has not changed since job {last[:SHORT]}. First"
+        raise SpecError(f"{told} remove the rows from this file, and then give this command again")
     count, (least, demand) = memory.retire(), needed_after_withdrawal(policy, memory)
     why_so = f" ({demand})" if policy.min_support > 1 else ""
     append(folder, {"withdrawal": why, "closed": count})
