@@ -138,7 +138,7 @@ def withdraw_command(folder: Path, why: str) -> None:
         )
     place, policy = load_place(folder), load_policy(folder / FILE)
     memory = Memory(place.folder, place.data)
-    if not memory.jobs() and (before := sentence_list(list(memory.forgotten()))):
+    if not memory.jobs() and (before := ", ".join(memory.forgotten())):
         told = f"this site remembers no job on {shown(place.data)}, but jobs on {before}"
         raise SpecError(f"{told}. Write this path into site.toml again, and repeat this command")
     if last := unchanged_since(place, memory):
