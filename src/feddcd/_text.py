@@ -195,17 +195,11 @@ def spoken(seconds: float) -> str:
 
 def other_columns(names: list[str], used: tuple[str, ...]) -> str:
     """What is wrong with the columns of X beside those of the fit."""
-    if more := [c for c in names if c not in used]:
-        one = len(more) == 1
-        return (
-            f"X has the {'column' if one else 'columns'} {', '.join(more[:5])}"
-            f"{', ...' if len(more) > 5 else ''}, but the model was fitted without "
-            f"{'it' if one else 'them'}"
-        )
-    if less := [c for c in used if c not in names]:
-        one = len(less) == 1
-        return (
-            f"X lacks the {'column' if one else 'columns'} {', '.join(less[:5])}"
-            f"{', ...' if len(less) > 5 else ''}, with which the model was fitted"
-        )
-    return "the columns of X have another order than in the fit"
+    more, less = [c for c in names if c not in used], [c for c in used if c not in names]
+    if not (found := more or less):
+        return "the columns of X have another order than in the fit"
+    what, it = ("column", "it") if len(found) == 1 else ("columns", "them")
+    named = f"the {what} {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}"
+    if more:
+        return f"X has {named}, but the model was fitted without {it}"
+    return f"X lacks {named}, with which the model was fitted"
