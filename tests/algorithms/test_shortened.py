@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import feddcd
+from feddcd import tree
 from feddcd._errors import SpecError
-from feddcd.algorithms import FedAvg, FedDCD, FedQN, MinibatchSGD, in_bits
+from feddcd.algorithms import FedAvg, FedDCD, FedQN, MinibatchSGD, PointSAGA, in_bits
 from feddcd.participation import Everyone
 from feddcd.problems import Quadratic
 from federations import ALL, D, N, play, quadratics, solution
@@ -30,13 +31,15 @@ def whole():
 
 @pytest.mark.parametrize("bits", [8, pytest.param(16, marks=pytest.mark.chaos)])
 def test_fewer_bits_come_to_the_same_optimum(bits, whole):
-    """With few bytes more than the numbers themselves, and with a sum that is still zero."""
+    """With few bytes more than the numbers themselves, and with a sum that is still zero. Beside
+    its vector an upload of Point-SAGA has five estimates of curvatures."""
     short = run(bits)
     assert short.certificate.gap <= 1e-8
     assert short.summary["objective"] == pytest.approx(whole.summary["objective"], abs=1e-8)
     assert short.summary["dual_residual"] <= 1e-10
     sent, before = short.summary["bytes_up"], whole.summary["bytes_up"]
-    saved = 8 * 5 - (bits // 8 * 5 + 4)  # a unit in single precision travels along
+    vector = bits // 8 * 5 + 4  # a unit in single precision travels along
+    saved = 8 * (5 + 5) - (vector + 2 * 5)
     assert before - sent == saved * short.summary["uploads"]
 
 
@@ -50,6 +53,52 @@ def test_kinds_of_uploads_that_take_turns_are_not_rounded_as_changes_of_each_oth
         short = in_bits(method, 8, one, jnp.zeros(D))
     found = play(short, f, Everyone(N), 500)
     assert np.linalg.norm(found.model - solution("equal")) <= 1e-9
+
+
+@pytest.mark.parametrize(("bits", "each"), [(8, 2), (16, 2), (32, 4)])
+def test_single_numbers_are_short_only_where_the_method_calls_them_rough(bits, each):
+    class Exact(PointSAGA):
+        rough = False
+
+    f = quadratics("equal")
+    with jax.enable_x64(True):
+        w, one = jnp.zeros(D), Quadratic(f.A[:1], f.b[:1])
+        sizes = []
+        for method in (PointSAGA(N, N), Exact(N, N)):
+            short = in_bits(method, bits, one, w)
+            sizes.append(tree.nbytes(_first_upload(short, tree.take(one, 0), w)))
+    assert sizes[1] - sizes[0] == 5 * (8 - each)
+
+
+@pytest.mark.parametrize("name", sorted(set(ALL) - {"fedqn", "fedqn-64"}))  # with bits of their own
+def test_every_method_with_single_numbers_but_fednewton_calls_them_rough(name):
+    f = quadratics("equal")
+    with jax.enable_x64(True):
+        w = jnp.zeros(D)
+        method = ALL[name].make(N, N, w)
+        up = jax.eval_shape(lambda: _first_upload(method, Quadratic(f.A[0], f.b[0]), w))
+    single = any(x.ndim == 0 for x in jax.tree.leaves(up))
+    exact = name.startswith(("fednewton", "fednlpp"))  # FedNL-PP has no `bits`
+    assert method.rough or not single or exact
+
+
+EXACT = ["accfeddcd", "feddcd", "fedadmm", "fedlbfgs", "feddyn", "fivegcs", "scaffnew", "tamuna"]
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_an_exact_method_comes_to_the_optimum_with_8_bits(name):
+    f = quadratics("equal")
+    with jax.enable_x64(True):
+        w = jnp.zeros(D)
+        short = in_bits(ALL[name].make(N, N, w), 8, Quadratic(f.A[:1], f.b[:1]), w)
+    found = play(short, f, Everyone(N), 1000)
+    assert np.linalg.norm(found.model - solution("equal")) <= 1e-9
+
+
+def _first_upload(method, f, w):
+    key = jax.random.key(0)
+    down = method.broadcast(method.init_server(w), key)
+    return method.client_step(f, method.init_client(f, w), down, key)[1].value
 
 
 def test_64_bits_change_nothing(whole):

@@ -72,6 +72,7 @@ class AbstractAlgorithm(eqx.Module, Generic[Server, Client, Down, Answer]):
 
     sends: eqx.AbstractClassVar[Sends]  # what an upload tells; a site's policy may forbid it
     kinds: ClassVar[int] = 1  # of uploads that take turns, such as gradients and models
+    rough: ClassVar[bool] = False  # an upload's single numbers are estimates: 16 bits are enough
 
     @property
     def rounds_per_iteration(self) -> int:

@@ -4,8 +4,9 @@
     mean = sum_I weight_i (h_i + q_i) / sum_I weight_i           server
 
 h_i is what the server takes for the client's value. The client goes on as if it had sent just that
-(`adjusted`), so that what a method conserves stays so. Single numbers travel as they are. Where
-kinds of uploads take turns there is an h_i for each, or no change between two would ever be small.
+(`adjusted`), so that what a method conserves stays so. Single numbers are no changes: they travel
+in 16 bits where the method calls them `rough`, and else as they are. Where kinds of uploads take
+turns there is an h_i for each, or no change between two would ever be small.
 """
 
 import dataclasses
@@ -22,7 +23,19 @@ from .._errors import SpecError
 from .._types import Key, Params, Scalar
 from ..problems import AbstractProblem
 from ._base import AbstractAlgorithm, Sends
-from ._coding import BITS, Bits, Coded, Extra, Picked, Ranked, Square, code, opened
+from ._coding import (
+    BITS,
+    Bits,
+    Brief,
+    Coded,
+    Extra,
+    Picked,
+    Ranked,
+    Square,
+    code,
+    code_brief,
+    opened,
+)
 from ._promise import Promise
 from ._recalling import AbstractRecalling, Recalled
 from .fedqn import FedQN
@@ -69,7 +82,11 @@ class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
         return ShortClient(self.method.adjusted(own, down, error), h), up._replace(value=coded)
 
     def _code(self, x: Array, h: Array) -> PyTree:
-        return code(x - h, self.bits) if x.ndim else x
+        if x.ndim:
+            return code(x - h, self.bits)
+        if not self.method.rough:
+            return x
+        return code_brief(x) if self.bits < 32 else code(x, 32)
 
     def _of(self, h: PyTree, kind: Int[Array, ""]) -> PyTree:
         return h if self.method.kinds == 1 else tree.take(h, kind)
@@ -136,7 +153,7 @@ class Shortened(AbstractRecalling[PyTree, ShortClient, PyTree, PyTree]):
 
 def _is_plain(value: PyTree) -> bool:
     """Whether an upload is numbers, none of which is coded or a part already."""
-    coded = lambda x: isinstance(x, Coded | Extra | Picked | Ranked | Square)
+    coded = lambda x: isinstance(x, Brief | Coded | Extra | Picked | Ranked | Square)
     leaves = jax.tree.leaves(value, is_leaf=coded)
     real = lambda x: jnp.issubdtype(x.dtype, jnp.floating)
     return not any(map(coded, leaves)) and all(map(real, leaves))

@@ -102,6 +102,7 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
     """
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     tau: int
     N: int
     solver: AbstractLocalSolver = NewtonCG()

@@ -57,6 +57,7 @@ class AccSDANE(AbstractStateless[AccDaneServer, AccDaneDown]):
     """λ is chosen unless given; then every step counts."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     kinds: ClassVar[int] = 2
     solver: AbstractLocalSolver = NewtonCG()
     lam: float | None = None

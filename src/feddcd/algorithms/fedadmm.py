@@ -44,6 +44,7 @@ class FedADMM(AbstractAlgorithm[AdmmServer, AdmmClient, AdmmDown, None]):
     """ρ follows the formula, from curvature probed in round 0, unless given."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     solver: AbstractLocalSolver = NewtonCG()
     rho: float | None = None
 

@@ -45,6 +45,7 @@ class FedDualAvg(AbstractStateless[AveragingServer, AveragingDown]):
     """`lr=None` is 1/β at first, from round 0, in which nothing moves; `fall` 0 keeps it."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     lr: float | None = None
     steps: int = 5
     fall: float = 0.5

@@ -44,6 +44,7 @@ class LbfgsUpload(NamedTuple):
 
 class FedLBFGS(AbstractStateless[LbfgsServer, Ray]):
     sends: ClassVar[Sends] = "gradient"
+    rough: ClassVar[bool] = True
     memory: int = 10
 
     def init_server(self, w: Params) -> LbfgsServer:

@@ -46,6 +46,7 @@ class FiveGCS(AbstractAlgorithm[GcsServer, GcsClient, GcsDown, None]):
     """γ follows the formula, from curvature probed in round 0, unless given."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     tau: int
     N: int
     solver: AbstractLocalSolver = NewtonCG()

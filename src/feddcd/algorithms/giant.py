@@ -44,6 +44,7 @@ class Giant(AbstractStateless[GiantServer, GiantDown]):
     """Directions by conjugate gradients, to `tol` of |g| or `max_steps`."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     kinds: ClassVar[int] = 2
     tol: float = 1e-8
     max_steps: int = 200

@@ -26,6 +26,7 @@ class MinibatchSGD(AbstractAveraging):
     """`batch_size=None` takes all of a client's rows; `lr=None` is 1 over the mean β."""
 
     sends: ClassVar[Sends] = "gradient"
+    rough: ClassVar[bool] = True
     lr: float | None = None
     batch_size: int | None = None
 

@@ -78,6 +78,7 @@ class PointSAGA(AbstractAlgorithm[SagaServer, SagaClient, SagaDown, None]):
     """ρ follows the curvature that the cohorts meet, unless given."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     tau: int
     N: int
     solver: AbstractLocalSolver = NewtonCG()

@@ -16,6 +16,7 @@ from ._skipping import AbstractSkipping
 
 class Scaffnew(AbstractSkipping):
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
 
     @property
     def spread(self) -> float:

@@ -47,6 +47,7 @@ class SDANE(AbstractStateless[DaneServer, DaneDown]):
     """λ as above unless given; then every step counts."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     kinds: ClassVar[int] = 2
     solver: AbstractLocalSolver = NewtonCG()
     lam: float | None = None

@@ -29,6 +29,7 @@ class Tamuna(AbstractSkipping):
     """`s=None`: every client of the cohort sends all coordinates."""
 
     sends: ClassVar[Sends] = "model"
+    rough: ClassVar[bool] = True
     tau: int = 2
     N: int = 2
     s: int | None = None
