@@ -159,8 +159,8 @@ STOP = {
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
     other_key: ("key is not the private key of key.pub", "from a backup"),
     other_sum_keys: ("sum.keys has the keys of north, not of south", "from a backup"),
-    changed_log: ("was changed or damaged after line 2: the lines after", "from a backup"),
-    bad_log: ("outgoing.jsonl was changed or damaged", "move both files away"),
+    changed_log: ("was changed or damaged: line 2 was changed", "from a backup"),
+    bad_log: ("outgoing.jsonl was changed or damaged", "move both files away, and keep them"),
 }
 WARN = {
     open_key: ("key has the mode 0666", "chmod 600 "),
