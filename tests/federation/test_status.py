@@ -867,6 +867,9 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     ]
     assert asks == [north, north], "it may have been retired"
     del lines[:]
+    _serving._show_ended(held, f"h:1 does not accept this site: {unknown}")
+    assert lines == ["this site tries again every 10 s"], "the reason was just said"
+    del lines[:]
     _serving._show_ended(("", ""), f"h:1 does not accept this site: {unknown}")
     assert lines[0] == f"this site is not connected: {_site_status.KNOWN_BEFORE}"
     assert status_of(north)["next"].startswith("wait a minute")

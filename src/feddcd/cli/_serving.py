@@ -203,7 +203,8 @@ def _show_ended(before: tuple[str, str], said: str, folder: Path | None = None) 
     """Once for each reason, as the program ends again and again until a person has mended it."""
     why = why_of(said, folder)
     if before != (ENDED, why):
-        say(f"this site is not connected: {why}")
+        if before[0] != "connecting" or why_of(before[1], folder) != why:
+            say(f"this site is not connected: {why}")
         say(f"this site tries again every {REST_S:g} s")
     return ENDED, why
 
