@@ -1,5 +1,6 @@
 """A copy of a site's folder, or a thief: the coordinator notes it, and `serve` says it."""
 
+import os
 import time
 
 from feddcd.cli._status import lines_of, page_of, status_of
@@ -39,6 +40,7 @@ def test_another_program_with_the_key_of_a_site_is_noted_once(tmp_path, capsys):
 def test_the_status_and_its_page_name_a_key_that_two_programs_use(tmp_path, monkeypatch):
     """For a day after the last try; and what to do first, while it tries."""
     home, clock = create(tmp_path / "fed", ["east", "north"], Config("t")), [1.8e9]
+    os.utime(home.key("north"), (1.8e9, 1.8e9))
     monkeypatch.setattr(time, "time", lambda: clock[0])
     rivals, key = Rivals(home, lambda: clock[0]), public_pem(home.key("north").read_bytes())
 
@@ -57,6 +59,10 @@ def test_the_status_and_its_page_name_a_key_that_two_programs_use(tmp_path, monk
         rivals.held_off(key)
         clock[0] += 10.0
     clock[0] += 3600.0
+    assert told() == (True, False)
+    os.utime(home.key("north"), (clock[0], clock[0]))
+    assert told() == (False, False), "it enrolled again, with another key"
+    os.utime(home.key("north"), (1.8e9, 1.8e9))
     assert told() == (True, False)
     clock[0] += rivals_of.SHOWN_S
     assert told() == (False, False)

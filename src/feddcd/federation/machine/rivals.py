@@ -34,10 +34,12 @@ class Rival(NamedTuple):
 
 
 def rivals(folder: FederationFolder) -> list[Rival]:
-    """Programs that tried within a day, for those who look from outside."""
+    """Programs that tried within a day, for those who look from outside. A site that enrolled again
+    has another key."""
     members, now = folder.invited(), time.time()
     found = [Rival(site, *times) for site, times in sorted(_read(folder).items())]
-    return [one for one in found if one.site in members and now - one.last <= SHOWN_S]
+    found = [one for one in found if one.site in members and now - one.last <= SHOWN_S]
+    return [one for one in found if folder.key(one.site).stat().st_mtime <= one.last]
 
 
 def _read(folder: FederationFolder) -> dict[str, tuple[float, float]]:
