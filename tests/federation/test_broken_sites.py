@@ -159,8 +159,8 @@ STOP = {
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
     other_key: ("key is not the private key of key.pub", "from a backup"),
     other_sum_keys: ("sum.keys has the keys of north, not of south", "from a backup"),
-    changed_log: ("was changed or damaged after line 2: the lines after", "from a backup"),
-    bad_log: ("outgoing.jsonl was changed or damaged", "move both files away"),
+    changed_log: ("was changed or damaged: line 2 was changed", "from a backup"),
+    bad_log: ("outgoing.jsonl was changed or damaged", "move both files away, and keep them"),
 }
 WARN = {
     open_key: ("key has the mode 0666", "chmod 600 "),
@@ -247,7 +247,33 @@ def test_a_problem_whose_words_change_is_not_solved(home, monkeypatch):
     assert len(said) == 1, "2 jobs instead of 1"
     path.write_text(path.read_text().replace("dta.csv", "data.csv"))
     _serving.show_troubles(site, watched._replace(time=0.0))
-    assert said[1].startswith("this problem is solved: site.toml names the data file")
+    assert said[1].startswith("this warning does not hold any more: site.toml names the data")
+
+
+def test_a_missing_data_file_hides_no_warning_and_makes_none(home, monkeypatch):
+    """Of a file that is not there nobody knows the mode, and only that it is missing matters."""
+    site, said = home.site("south"), []
+    monkeypatch.setattr(_serving, "say", said.append)
+    open_rows(site)
+    Memory(site, site / "old.csv").begin("a" * 32)
+    watched, before = _serving.show_troubles(site, _serving.Watched()), troubles(site)
+    assert [trouble.stops for trouble in before] == [False, False]
+    rows = (site / "data.csv").rename(site / "away.csv")
+    (only,) = troubles(site)
+    assert only.stops
+    for there in (False, True):
+        if there:
+            rows.rename(site / "data.csv")
+        watched = _serving.show_troubles(site, watched._replace(time=0.0))
+    assert [line.partition(":")[0] for line in said] == ["WARNING"] * 2 + [
+        "PROBLEM",
+        "this problem is solved",
+    ]
+    (site / "data.csv").chmod(0o600)
+    _serving.show_troubles(site, watched._replace(time=0.0))
+    assert said[4].startswith("this warning does not hold any more: ")
+    assert "data.csv has the mode 0644" in said[4]
+    assert len(said) == 5
 
 
 def test_a_new_path_of_the_data_tells_what_the_rules_forget(home):

@@ -23,6 +23,7 @@ from feddcd.federation.enrolment.desk import Desk
 from feddcd.federation.enrolment.invitation import DAYS, read_invitation
 from feddcd.federation.enrolment.unit import (
     beside,
+    of_root,
     write_coordinator_unit,
     write_dockerfile,
     write_unit,
@@ -533,6 +534,8 @@ def test_root_reads_that_another_account_is_safer(tmp_path, monkeypatch):
         docker = write_dockerfile(tmp_path, "north", tmp_path / "p.csv")
         texts = [unit, docker, tmp_path / "feddcd-north-system.service"]
         assert ["CAREFUL: root" in file.read_text() for file in texts] == [user == "root"] * 3
+        monkeypatch.setattr("os.geteuid", lambda number=number: number)
+        assert ("you work as root" in of_root()) == (user == "root")
 
 
 def test_a_container_sees_a_data_file_that_was_replaced(tmp_path):

@@ -63,6 +63,17 @@ def enrol(home, file="west.invite", data="patients.csv"):
     return here / "west"
 
 
+@pytest.mark.parametrize("user", [0, 1000])
+def test_root_is_warned_before_the_site_has_keys(home, said, monkeypatch, user):
+    monkeypatch.setattr("os.geteuid", lambda: user)
+    invite(home)
+    enrol(home)
+    warned = [i for i, line in enumerate(said) if "you work as root" in line]
+    assert len(warned) == (user == 0)
+    enrolled = next(i for i, line in enumerate(said) if "west is enrolled at" in line)
+    assert all(i < enrolled for i in warned)
+
+
 @pytest.mark.parametrize("how", ["invited", "enrolled", "ended", "torn"])
 def test_what_nobody_confirmed_is_taken_back(home, said, how):
     """The invitation, and the keys that came with it; who holds them is not let in."""
@@ -123,7 +134,7 @@ def test_a_running_site_hears_that_its_enrolment_is_rejected(home, said, monkeyp
         link.tell("connecting", why)
         _serving._show_link(west, "h:1", shown, "west")
         assert lines[2].startswith("west waits: the person at the coordinator (h:1) has not")
-        assert lines.pop(3).endswith(f"these six words: {site.enrolment_words(west)}")
+        assert lines.pop(3).endswith(f"the last three: {site.enrolment_words(west)}")
         del lines[2:]
         assert status_of(west)["why"] == UNCONFIRMED
         assert site.enrolment_words(west) in status_of(west)["next"]

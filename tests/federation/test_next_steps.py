@@ -8,14 +8,18 @@ from feddcd._errors import SpecError
 from feddcd.cli import _enrolment
 from feddcd.cli._status import lines_of, status_of
 from feddcd.cli._studies import study_command
+from feddcd.cli._tables import show_event
 from feddcd.cli.app import main
+from feddcd.federation import status
 from feddcd.federation._next_step import PAUSE, next_step, waits_in_words
 from feddcd.federation.config import Config
+from feddcd.federation.coordinator._ending import too_few
+from feddcd.federation.folder import WAITED
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site.approval import Asker, Waits, deny, mark_read, require
 from feddcd.federation.site.log_words import reason_of, time_of
-from feddcd.federation.site.told import REFUSED
+from feddcd.federation.site.told import PAUSED, REFUSED, waits
 
 JOB = "a1b2c3d4" * 4
 
@@ -101,6 +105,62 @@ def test_only_the_last_study_that_failed_is_told_at_length(home):
     first, second = (line for line in lines_of(status_of(home.path)) if line.startswith("study "))
     assert first == "study first  failed  there is no table: few sites"
     assert second.endswith("few sites. Refused: east: no. Next: ask the people at east.")
+
+
+def test_what_to_do_after_a_failure_is_said_once(home, monkeypatch):
+    """In the next step; the line of the study keeps what is not said there."""
+    study = want(home, "first", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    study.note("refused", site="east", reason=f"east: {REFUSED}")
+    more = "With another setting the others go on."
+    error = too_few("few sites", {"east": f"east: {REFUSED}"}, more, JOB[:8])
+    note_state(study, "failed", time=1.0, reason=str(error))
+    (row,) = [line for line in lines_of(status_of(home.path)) if line.startswith("study ")]
+    assert row.endswith(str(error)), "the next step is to open the port"
+    online = {name: {"online": True} for name in ("east", "north", "south")}
+    for name, value in (("is_up", True), ("connected", online), ("hang_of", None)):
+        monkeypatch.setattr(status, name, lambda folder, value=value: value)
+    lines = lines_of(status_of(home.path))
+    (row,) = [line for line in lines if line.startswith("study ")]
+    refused = "Refused: east: refused by the rules of this site or by a person there"
+    assert row == f"study first  failed  there is no table: few sites. {refused}. {more}"
+    assert "can still approve it: feddcd federation approve SITE_DIR" in lines[-1]
+    note_state(study, "failed", time=1.0, reason="the coordinator stopped. Next: look for it.")
+    assert "Next: look for it." in "\n".join(lines_of(status_of(home.path))), "nowhere else"
+
+
+def test_a_connected_site_that_could_not_answer_is_marked(home, monkeypatch):
+    """As far as the coordinator heard of it: in the last study that ran."""
+    online = {name: {"online": True} for name in ("east", "north", "south")}
+    for name, value in (("is_up", True), ("connected", online), ("hang_of", None)):
+        monkeypatch.setattr(status, name, lambda folder, value=value: value)
+    study = want(home, "first", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    sites = lambda: {line.partition("  ")[0]: line for line in lines_of(status_of(home.path))}
+    assert sites()["east"] == "east  connected"
+    note_state(study, "running")
+    held = {"people": {}, "silent": [], "looking": ["south"], "reading": ["north"]}
+    home.save(study.results / WAITED, held | {"until": 9e9, "time": 1.0})
+    assert sites()["south"] == "south  connected  in study first, its data file is missing"
+    assert sites()["north"] == "north  connected  in study first, its policy.toml has a mistake"
+    gone = "the data file of this site does not exist"
+    study.note("refused", site="south", reason=f"south: {gone}; the file site.log says why")
+    study.note("refused", site="east", reason=f"east: {REFUSED}")
+    note_state(study, "failed", reason="there is no table")
+    marked = f"in study first, it could not answer, because {gone}"
+    assert sites()["south"] == f"south  connected  {marked}"
+    assert sites()["east"] == "east  connected", "it decided"
+    assert sites()["north"] == "north  connected"
+    study = want(home, "second", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    note_state(study, "done", time=9e9)
+    assert sites()["south"] == "south  connected", "it answered since"
+
+
+def test_a_waiting_line_says_who_decides_about_what(home, capsys):
+    for reason, line in (
+        (f"east: {waits('this job')}", "waiting: a person at east has to decide about this job"),
+        (f"east: {PAUSED}", f"waiting: east: {PAUSED}"),
+    ):
+        show_event({"event": "waiting", "reason": reason, "site": "east", "until": 60.0})
+        assert capsys.readouterr().out.strip() == f"{line} (until 1970-01-01 00:01 UTC)"
 
 
 def test_each_study_that_failed_keeps_who_refused(home):

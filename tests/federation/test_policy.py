@@ -480,15 +480,24 @@ def test_a_changed_line_anywhere_stops_all_answers_and_approvals(tmp_path):
     """Also where the file keeps its length, and after any other line was added."""
     each = logged(tmp_path, 9).splitlines(keepends=True)
     longer, other = (each[3].replace(b'"rows": 3', b'"rows": ' + by) for by in (b"3000", b"8"))
+    link = each[3].replace(b'"previous": "', b'"previous": "0')
     for wrong, line in (
-        ([*each[:3], other, *each[4:]], "after line 4: the lines after this line do not"),
-        ([*each[:3], longer, *each[4:]], "after line 4: the lines after this line do not"),
-        (each[:3] + each[4:], "after line 3: the lines after this line do not"),
-        (each[:7], "after line 7: line 9 was changed or removed"),
+        ([*each[:3], other, *each[4:]], "line 4 was changed"),
+        ([*each[:3], longer, *each[4:]], "line 4 was changed"),
+        ([*each[:3], link, *each[4:]], "line 4 was changed or removed"),
+        (each[:3] + each[4:], "line 4 was changed or removed"),
+        ([*each[:7], each[7].replace(b'"rows": 7', b'"rows": 8'), each[8]], "line 8 was changed"),
+        ([*each[:8], each[8].replace(b'"rows": 8', b'"rows": 9')], "line 9 was changed"),
+        ([each[0].replace(b'"rows": 0', b'"rows": 1'), *each[1:]], "line 1 was changed"),
+        ([*each[:8], each[8][:-1]], "line 9 was changed or removed"),
+        (each[:8], "line 9 was removed"),
+        (each[:7], "the lines 8 to 9 were removed"),
     ):
         (tmp_path / LOG).write_bytes(b"".join(wrong))
         told = refusal(lambda: verify_log(tmp_path))
-        assert line in str(told)
+        assert f"outgoing.jsonl was changed or damaged: {line}. This site" in str(told)
+        assert "find out who changed it" in str(told)
+        assert "`feddcd federation verify --site` cannot check earlier studies" in str(told)
         assert told == refusal(lambda: logged(tmp_path, 1))
         assert (tmp_path / LOG).read_bytes() == b"".join(wrong)
 
@@ -639,7 +648,7 @@ MUTANTS = [  # group that finds it, owner, function, text, its mutant
     ("chain", log, "hash_of", "hashlib.sha256(line).hexdigest()", '"0"'),
     ("chain", log, "_follows", "return line", "return True or line"),
     ("chain", log, "_follows", "and line.endswith(last.encode())", ""),
-    ("chain", log, "_heads", "if b\"\\n\" in (line + file.read())[:-1]:", "if False:"),
+    ("chain", log, "_heads", "if b\"\\n\" in (line + rest)[:-1]:", "if False:"),
     ("chain", log, "_heads", "if not known:", "if False:"),
     ("chain", log, "_read_head", "if data is None and", "if False and"),
     ("chain", log, "append", "file.truncate(head.end)", "pass"),

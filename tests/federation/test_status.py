@@ -628,7 +628,21 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     lines = show_lines(north, monkeypatch)
     assert lines == [], "an old end is no news"
     done = CliRunner().invoke(app, ["federation", "approve", str(north), id[:8]])
-    assert "study first has ended, and the coordinator asks nothing now" in done.output
+    assert done.output.strip() == (
+        f"{id[:8]} (this job of study first) is approved. Study first has ended, and the "
+        "coordinator asks nothing now; your decision counts if the coordinator starts the study "
+        "again"
+    )
+    next_of = lambda site: status_of(site)["next"]
+    for name in ("north", "south"):
+        LinkState(asked / name, "h:1").tell("connected", "")
+    (denied,) = (asked / "south" / "outgoing").glob("*.denied")
+    told = "tell the people at the coordinator and at the other sites that this job of study first"
+    assert next_of(south).startswith(f"{told} was denied here")
+    assert f"feddcd federation approve {south} {denied.stem[:8]}. If they know" in next_of(south)
+    assert "was denied" not in next_of(north)
+    CliRunner().invoke(app, ["federation", "approve", str(south), denied.stem])
+    assert "was denied" not in next_of(south)
 
 
 def show_lines(site, monkeypatch):
@@ -816,7 +830,8 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     held = _serving._show_link(asked / "north", "h:1", ("", ""), "north")
     assert lines == [
         "north waits: the person at the coordinator (h:1) has not confirmed this site yet",
-        "  call the person at the coordinator, and compare these six words: a b c d e f",
+        "  call the person at the coordinator. Of these six words, you read the first three, and "
+        "the other person reads the last three: a b c d e f",
         "  then the person at the coordinator gives this command: feddcd federation confirm DIR "
         "north",
         "  leave this command running: the site connects by itself when it is confirmed",
@@ -852,6 +867,9 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     ]
     assert asks == [north, north], "it may have been retired"
     del lines[:]
+    _serving._show_ended(held, f"h:1 does not accept this site: {unknown}")
+    assert lines == ["this site tries again every 10 s"], "the reason was just said"
+    del lines[:]
     _serving._show_ended(("", ""), f"h:1 does not accept this site: {unknown}")
     assert lines[0] == f"this site is not connected: {_site_status.KNOWN_BEFORE}"
     assert status_of(north)["next"].startswith("wait a minute")
@@ -860,7 +878,7 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     assert status_of(north)["next"].startswith("wait a minute")
     held = json.loads(enrolled.read_text()) | {"time": time.time() + 9}  # it enrols again
     enrolled.write_text(json.dumps(held))
-    assert ", and compare these enrolment words" in status_of(north)["next"]
+    assert "the other person reads the last three: " in status_of(north)["next"]
 
 
 def test_after_a_minute_another_program_with_the_same_key_is_suspected(folder, monkeypatch):
@@ -886,6 +904,11 @@ def test_after_a_minute_another_program_with_the_same_key_is_suspected(folder, m
     assert status_of(north)["why"] == _site_status.ELSEWHERE
     for _ in range(2):
         held = _serving._show_ended(held, error, north)
+        link = LinkState(north, "h:1")
+        for state, why in (("connecting", ""), ("connecting", unknown)):  # it tries again
+            link.tell(state, why)
+            held = _serving._show_link(north, "h:1", held, "north")
+    assert not [line for line in lines if line.startswith("connecting")]
     said = [line for line in lines if line.startswith("this site is not connected")]
     reasons = (_site_status.KNOWN_BEFORE, _site_status.ELSEWHERE)
     assert said == [f"this site is not connected: {why}" for why in reasons]

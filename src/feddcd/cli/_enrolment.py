@@ -16,8 +16,8 @@ from ..data.frames import Reading, is_table, read_frame
 from ..data.tables import read_site
 from ..federation.enrolment import desk
 from ..federation.enrolment.invitation import Invitation, read_invitation, when
-from ..federation.enrolment.site import enrol, is_enrolled, look
-from ..federation.enrolment.unit import beside, write_dockerfile, write_unit
+from ..federation.enrolment.site import READ_OUT, enrol, is_enrolled, look
+from ..federation.enrolment.unit import beside, of_root, write_dockerfile, write_unit
 from ..federation.folder import FederationFolder, load_place
 from ..federation.health import misnamed, moved, open_data
 from ..federation.machine.programs import site_runs
@@ -27,7 +27,7 @@ from ._codebook import check_data
 from ._habits import found
 from ._terminal import say, say_lines, warn
 
-HALF = 3  # words that each of the two people reads out
+HALF = 3  # words that each of the two people reads out, as READ_OUT says
 
 
 def invite_command(path: Path, site: str, out: Path | None, days: float, show: bool) -> None:
@@ -82,6 +82,8 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     _warn_few(rows, data, folder)
     for trouble in open_data(data):
         warn(trouble.words())
+    if told := of_root():
+        warn(told)
     settings = {name: list(v) if name == "na" else v for name, v in reading.items()}
     settings |= {"label": options["label"]} if options["label"] else {}
     made = enrol(invitation, folder, data, settings, options["codebook"])
@@ -129,15 +131,11 @@ def _much_else(folder: Path, data: Path) -> str:
 
 
 def _say_words(words: str) -> None:
-    say(
-        f"Call the person at the coordinator. You read the first {HALF} words, the "
-        f"other person reads the last {HALF}:"
-    )
+    say(f"Call the person at the coordinator. {READ_OUT}")
     say(f"  {words}")
     say(
-        f"Your {HALF} words are enough for the coordinator to let this site in. But approve "
-        "nothing, and change nothing in policy.toml, before you have heard the other "
-        f"{HALF} words."
+        "The first three words are enough for the coordinator to let this site in. But approve "
+        "nothing, and change nothing in policy.toml, before you have heard the last three words."
     )
     say("If a word differs, stop: another person may change your messages on the way.")
 
@@ -216,7 +214,7 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     expected = desk.words_of(folder, site).split()
     if not words:
         say(f"{site} has enrolled. Call the person at {site}, with a phone number that you know.")
-        words = input(f"The first {HALF} words that {printable(site)} reads to you: ")
+        words = input(f"The first three words that {printable(site)} reads to you: ")
     given = re.findall(r"\w+", words.lower())  # a comma between words is no other word
     if len(given) not in (HALF, len(expected)) or given != expected[: len(given)]:
         folder.note("not confirmed", site=site)
@@ -227,7 +225,7 @@ def confirm_command(path: Path, site: str, words: str) -> None:
             "send a new invitation in another way"
         )
     say(
-        f"The words are right. Now read these words to the person at {site}: "
+        f"The words are right. Now read the last three words to the person at {site}: "
         f"{' '.join(expected[HALF:])}"
     )
     say(f"  If the person at {site} has other words: {_retire(folder, site)}")

@@ -13,11 +13,12 @@ from .._files import Disk, Locked, owner_only, shown
 from .._text import printable
 from ..federation.enrolment.departed import ask_standing, is_back, left_of, words_at_site
 from ..federation.enrolment.invitation import when
-from ..federation.enrolment.site import enrolment_words
+from ..federation.enrolment.site import READ_OUT, enrolment_words
+from ..federation.enrolment.unit import of_root
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
 from ..federation.health import Trouble, open_server, troubles
 from ..federation.machine.link_state import hangs, link_of
-from ..federation.machine.processes import Group
+from ..federation.machine.processes import Group, last_error
 from ..federation.machine.programs import REST_S, SITE_LOCK, node
 from ..federation.machine.serving import serve
 from ..federation.site.approval import (
@@ -78,6 +79,8 @@ def site_command(path: Path) -> None:
     with terminable(), owner_only(), _alone(place.folder, place.client):
         try:
             say(f"{place.client}: the logs of this site are in {place.folder}")
+            if told := of_root():
+                say(f"WARNING: {told}")
             broken = show_troubles(place.folder, broken)
             group.start(node(place.folder))
             while True:
@@ -86,7 +89,7 @@ def site_command(path: Path) -> None:
                 shown_state, asked = show_rejected(place.folder, shown_state, asked)
                 news = show_news(place.folder, news)
                 for name in group.dead():
-                    why = _last_error(group, name)
+                    why = last_error(group.programs[name].log)
                     # else it was said what is waited for
                     if not _is_new(place.folder, why) and shown_state[0] != RETIRED:
                         if _says_retired(place.folder):
@@ -126,9 +129,14 @@ def show_troubles(folder: Path, before: Watched) -> Watched:
     for trouble in now:
         if trouble.kind not in kinds or (trouble.stops and trouble not in before.known):
             say(f"{'PROBLEM' if trouble.stops else 'WARNING'}: {trouble.words()}")
-    for trouble in before.known:
-        if trouble.kind not in there:
+    gone = [trouble for trouble in before.known if trouble.kind not in there]
+    for trouble in gone:
+        if trouble.stops:
             say(f"this problem is solved: {trouble.what}")
+        elif not now or not now[0].stops:
+            say(f"this warning does not hold any more: {trouble.what}")
+        else:  # a file that is missing has no mode: whether it holds is seen when it is back
+            now = (*now, trouble)
     return Watched(now, time.monotonic())
 
 
@@ -170,7 +178,8 @@ def _show_link(
     if new:
         now = WAITS_FOR_CONFIRM, enrolment_words(folder)
     again = now in (("connecting", ""), ("down", ""))  # it asks again
-    if now == before or (before[0] in (WAITS_FOR_CONFIRM, ENDED) and again):
+    same = now[0] == "connecting" and before == (ENDED, why_of(now[1], folder))
+    if now == before or same or (before[0] in (WAITS_FOR_CONFIRM, ENDED) and again):
         return before
     if new:
         for line in _unconfirmed(folder, address, site):
@@ -194,7 +203,8 @@ def _show_ended(before: tuple[str, str], said: str, folder: Path | None = None) 
     """Once for each reason, as the program ends again and again until a person has mended it."""
     why = why_of(said, folder)
     if before != (ENDED, why):
-        say(f"this site is not connected: {why}")
+        if before[0] != "connecting" or why_of(before[1], folder) != why:
+            say(f"this site is not connected: {why}")
         say(f"this site tries again every {REST_S:g} s")
     return ENDED, why
 
@@ -223,16 +233,13 @@ def _is_new(folder: Path, why: str) -> bool:
 
 def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:
     words = enrolment_words(folder)
-    lines = [
+    return [
         f"{site} waits: the person at the coordinator ({address}) has not confirmed this site yet",
-        f"  call the person at the coordinator, and compare these six words: {words}"
-        if words
-        else "",
+        *([f"  call the person at the coordinator. {READ_OUT} {words}"] if words else []),
         f"  then the person at the coordinator gives this command: feddcd federation confirm DIR "
         f"{site}",
         "  leave this command running: the site connects by itself when it is confirmed",
     ]
-    return [line for line in lines if line]
 
 
 def known_news(folder: Path) -> set[str]:
@@ -289,11 +296,3 @@ def _asked_again(folder: Path) -> list[list[str]]:
         last = f"  the coordinator asked at {when(again.time)}, and this site refused again"
         lines.append([told, *question, f"  {yes}", last])
     return lines
-
-
-def _last_error(group: Group, name: str) -> str:
-    log = group.programs[name].log
-    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
-    return (
-        printable(lines[-1].partition("ERROR:")[2].strip()) if lines else f"the reason is in {log}"
-    )

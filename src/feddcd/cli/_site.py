@@ -61,7 +61,7 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
 
 def approve_command(folder: Path, ids: list[str]) -> None:
     shown = [line for id in ids for line in _words(folder, id)]
-    _decide(folder, ids, approve, "is approved; it continues when the coordinator asks again")
+    _decide(folder, ids, approve, "is approved", "it continues when the coordinator asks again")
     try:
         load_policy(folder / FILE)
     except PolicyError as error:
@@ -88,7 +88,7 @@ def _words(folder: Path, id: str) -> list[str]:
 
 def deny_command(folder: Path, ids: list[str]) -> None:
     shown = [line for id in ids for line in _words(folder, id)]
-    _decide(folder, ids, deny, "is denied; to change your decision, approve it")
+    _decide(folder, ids, deny, "is denied", "to change your decision, approve it")
     if any(AFTER_DENIAL in line for line in shown):
         say(
             "call the other sites before they approve a job without this site: this site answered "
@@ -97,8 +97,10 @@ def deny_command(folder: Path, ids: list[str]) -> None:
         )
 
 
-def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outcome: str) -> None:
-    """Without ids what waits is shown."""
+def _decide(
+    folder: Path, ids: list[str], how: Callable[[Path, str], str], outcome: str, then: str
+) -> None:
+    """Without ids what waits is shown. `then` is what follows while the study has not ended."""
     _check_site(folder)
     decided = []
     ended = {ended.study for _, ended in ended_studies(folder)}
@@ -108,12 +110,11 @@ def _decide(folder: Path, ids: list[str], how: Callable[[Path, str], str], outco
         except Unread as other:
             _show_one(folder, other.id)
             raise
-        say(f"{decided[-1][:SHORT]} ({asked_words(folder, decided[-1])}) {outcome}")
+        told = f"{decided[-1][:SHORT]} ({asked_words(folder, decided[-1])}) {outcome}"
         if (study := about_waiting(folder, decided[-1])[0]) in ended:
-            say(
-                f"study {study} has ended, and the coordinator asks nothing now. Your decision "
-                "counts if the coordinator starts the study again"
-            )
+            told += f". Study {study} has ended, and the coordinator asks nothing now"
+            then = "your decision counts if the coordinator starts the study again"
+        say(f"{told}; {then}")
     found(decided=decided)
     if not ids:
         show_waiting(folder)

@@ -27,6 +27,8 @@ from ._habits import found
 from ._terminal import say, say_lines
 
 REFRESH_S = 5
+TOLD_NEXT = ("Next: ask the people at", "Next: check the name")  # which the next step says as well
+AGAIN = "Then give the same command again."  # after it: what else can be done
 PORT = 8093  # of the page, if nobody else has it
 CLOSED = "closed, because the command `feddcd federation serve` does not run"
 HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
@@ -99,6 +101,7 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
         if held["silent"]:
             return [*facts, ("connected", f"{UNSURE}{age}")]
         facts += [("connected", f"{here} of {plural(members, 'site')}{age}")]
+        facts += [("CAREFUL", _rival(one)) for one in held["rivals"]]
         return facts + ([("missing", ", ".join(held["missing"]))] if held["missing"] else [])
     link = held["state"] + (f" since {held['since']}" if held["since"] else "")
     facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
@@ -140,16 +143,34 @@ def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
     if "sites" not in held:
         return [("last in the log", [("", line) for line in held["last"]])]
     since = lambda site: f"since {site['since']}" if site["since"] else ""
-    sites = [(s["site"], s["state"], since(s)) for s in held["sites"]]
-    return [("sites", sites), ("studies", _study_rows(_shortened(held["studies"])))]
+    sites = [(s["site"], s["state"], since(s), s["trouble"]) for s in held["sites"]]
+    return [("sites", sites), ("studies", _study_rows(_shortened(held["studies"], held["next"])))]
 
 
-def _shortened(studies: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Of studies that failed before the last one that ended: only why, and who refused."""
+def _rival(one: Mapping[str, Any]) -> str:
+    return (
+        f"{one['site']} is connected, but another program tries to connect with its key, too "
+        f"(since {one['since']}, last at {one['last']})"
+    )
+
+
+def _shortened(studies: Sequence[Mapping[str, Any]], next: str) -> list[Mapping[str, Any]]:
+    """Of studies that failed before the last one that ended: only why, and who refused. Of the last
+    one also what the next step does not say."""
     last = max((s.get("time", 0.0) for s in studies), default=0.0)
-    old = lambda s: s["state"] == "failed" and s.get("time", 0.0) < last
-    short = lambda s: {"reason": s["short"], "heard": []}
-    return [{**s, **short(s)} if old(s) else s for s in studies]
+    named = {word.strip(".,") for word in next.split()}
+
+    def short(study: Mapping[str, Any]) -> str:
+        more = study["reason"].partition(AGAIN)[2]
+        if study.get("time", 0.0) < last:
+            return study["short"]
+        told = study["refused"] and any(words in study["reason"] for words in TOLD_NEXT)
+        if not told or study["study"] not in named:
+            return study["reason"]
+        return study["short"] + (f".{more}" if more else "")
+
+    cut = lambda study: {**study, "reason": short(study), "heard": []}
+    return [cut(study) if study["state"] == "failed" else study for study in studies]
 
 
 def _study_rows(studies: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:

@@ -16,6 +16,7 @@ from ..federation.enrolment.departed import let_go
 from ..federation.enrolment.desk import pending, withdraw
 from ..federation.enrolment.invitation import when
 from ..federation.folder import FederationFolder
+from ..federation.site.told import decides
 from ._habits import as_json, found, tables_in
 from ._terminal import note, say, say_lines, warn
 
@@ -161,8 +162,11 @@ def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> N
 def show_event(event: dict[str, Any]) -> None:
     """An event as a line for a person, if it is one of those."""
     line = LINES.get(event["event"], "").format_map(event)
+    if event["event"] == "waiting" and (what := decides(event["reason"])):
+        site = event.get("site") or event["reason"].partition(": ")[0]
+        line = f"waiting: a person at {site} has to decide about {what}"
     if event["event"] == "waiting" and event.get("until"):
-        line += f" (the coordinator waits until {when(event['until'])})"
+        line += f" (until {when(event['until'])})"
     if event["event"] == "silent" and event.get("seconds"):
         line = "{site} has not answered for ".format_map(event) + spoken(event["seconds"])
         line += "; the coordinator asks again and again"

@@ -26,6 +26,8 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     at = shlex.quote(shown(folder.path))
     if hang := held.get("silent"):
         return _after_hang(at, hang["holder"], hang.get("programs", ()))
+    if thieves := [one["site"] for one in held.get("rivals", ()) if one["now"]]:
+        return _after_theft(at, thieves[0])
     if not held["sites"]:
         return f"invite a site: feddcd federation invite {at} NAME"
     stopped = [s["study"] for s in held["studies"] if s.get("stands") in UNSERVED.values()]
@@ -70,6 +72,14 @@ def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:
     whose = "its sums" if len(names) == 1 else "their sums"
     agreed = f"If {sentence_list(names)} agreed to reveal {whose}"
     return f"{agreed}, {line}. Then give this command: {again}"
+
+
+def _after_theft(at: str, site: str) -> str:
+    return (
+        f"call the person at {site}: another program uses the key of {site}. If it is a copy of "
+        "the folder of the site, the person there stops it. If nobody knows of a copy, somebody "
+        f"stole the key: shut it out with feddcd federation retire {at} {site}"
+    )
 
 
 def _by_state(held: Mapping[str, Any]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from .._proxy import THROUGH
 from .._text import printable, spoken
 from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
-from .enrolment.site import enrolled_at, enrolment_words
+from .enrolment.site import READ_OUT, enrolled_at, enrolment_words
 from .folder import load_address, load_limits, load_place
 from .health import troubles
 from .machine.link_state import (
@@ -28,6 +28,7 @@ from .machine.link_state import (
 from .machine.programs import SITE_LOCK, site_runs
 from .roster import ROSTER, load_roster
 from .site.approval import LIST, SHORT, about_waiting, asked_words, denied, waiting
+from .site.denials import denied_last
 from .site.ended import ended_words
 from .site.log import read_log
 from .site.log_words import time_of, told
@@ -169,6 +170,15 @@ def _denied(folder: Path) -> list[str]:
     ]
 
 
+def _after_denial(folder: Path, id: str) -> str:
+    return (
+        f"tell the people at the coordinator and at the other sites that {asked_words(folder, id)} "
+        "was denied here: feddcd tells them only that a rule or a person refused. If you change "
+        f"your decision: feddcd federation approve {_at(folder)} {id[:SHORT]}. If they know it "
+        "already, you have nothing to do"
+    )
+
+
 def _at(path: Path) -> str:
     return shlex.quote(shown(path))
 
@@ -200,7 +210,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"start this site: feddcd federation site {at}"
     if held["why"] == UNCONFIRMED:
         words = enrolment_words(folder)
-        return f"call the person at the coordinator, and compare these enrolment words: {words}"
+        return f"call the person at the coordinator. {READ_OUT} {words}"
     if held["why"] == KNOWN_BEFORE:
         return "wait a minute: this site tries again by itself"
     if held["why"] == ELSEWHERE:
@@ -222,6 +232,8 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
             "wait a minute. If there is still no connection, ask the person at the "
             "coordinator whether the port is open"
         )
+    if id := denied_last(folder):
+        return _after_denial(folder, id)
     if held["warnings"]:
         return held["warnings"][0]["todo"]
     return "you have nothing to do: this site answers when the coordinator asks"

@@ -223,8 +223,8 @@ def misnamed(folder: Path) -> Iterator[Trouble]:
 def moved(folder: Path) -> Iterator[Trouble]:
     """A warning: the rules compare only jobs on one path of the data file."""
     with suppress(FeddcdError, OSError):  # which the other checks tell
-        memory = Memory(folder, load_place(folder).data)
-        if before := memory.forgotten():
+        memory = Memory(folder, data := load_place(folder).data)
+        if data.exists() and (before := memory.forgotten()):
             jobs = sentence_list([f"{plural(n, 'job')} of {path}" for path, n in before.items()])
             told = (
                 f"{SETTINGS} names the data file {memory.key}, but the rules of this site remember "

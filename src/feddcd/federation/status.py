@@ -29,6 +29,7 @@ from .enrolment import desk
 from .enrolment.invitation import when
 from .folder import WAITED, FederationFolder
 from .machine.programs import connected, hang_of, is_up, looked, opened_for
+from .machine.rivals import rivals
 from .machine.studies import ahead_of, result_of, state_of
 from .site.approval import SHORT
 from .site.told import in_short, kind_of
@@ -53,6 +54,7 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
         _put_behind(study, studies, folder)
     if folder.events.exists() and (alone := study_status(folder))["state"] != "wanted":
         studies.insert(0, alone)
+    _put_trouble(sites, [study for study in studies if study["state"] != "wanted"])
     trial = None if up else trial_of(folder)
     if trial is not None:
         _put_trial(trial, sites, studies)
@@ -60,12 +62,34 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
     held = {
         "federation": config.name, "address": f"{config.host}:{config.port}", "open": up,
         "sites": sites, "missing": missing, "studies": studies, "trial": trial,
-        "as_of": _age(looked(folder)) if up else None,
+        "as_of": _age(looked(folder)) if up else None, "rivals": _rivals(folder),
         "silent": hang._asdict() if hang else None,
     }  # fmt: skip
     if (seconds := opened_for(folder) if up else None) is not None:
         held["opened_for"] = round(seconds, 1)
     return held | {"next": next_step(folder, held)}
+
+
+def _rivals(folder: FederationFolder) -> list[dict[str, Any]]:
+    return [
+        {"site": one.site, "since": when(one.since), "last": when(one.last), "now": one.tries_now}
+        for one in rivals(folder)
+    ]
+
+
+def _put_trouble(sites: list[dict[str, Any]], studies: list[dict[str, Any]]) -> None:
+    """What was heard last of a site that is connected, and could not answer then."""
+    last = max(studies, key=lambda study: study["time"], default={"waits": {}, "broken": {}})
+    for site in sites:
+        name, told = site["site"], ""
+        if name in last["waits"].get("looking", ()):
+            told = "its data file is missing"
+        elif name in last["waits"].get("reading", ()):
+            told = "its policy.toml has a mistake"
+        elif name in last["broken"]:
+            told = f"it could not answer, because {in_short(name, last['broken'][name])}"
+        told = f"in study {last['study']}, {told}" if told else ""
+        site["trouble"] = told if site["state"] == "connected" else ""
 
 
 def _put_behind(

@@ -4,7 +4,6 @@ a person. Programs answer soon or not at all; people take days, and are waited f
 results/waiting.json    who is waited for, as of the last question, for `status`
 """
 
-import re
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -13,7 +12,7 @@ from ..._text import printable
 from .._next_step import PAUSE
 from ..config import Config
 from ..folder import WAITED, FederationFolder
-from ..site.told import LOOKING, READING, is_waiting
+from ..site.told import LOOKING, READING, decides, is_waiting
 from ..wire import Envelope
 from ._checks import refusal_of
 from ._ending import check_members
@@ -22,7 +21,6 @@ from .nodes import Nodes
 
 ODD = "the site answered another question than the coordinator asked"
 WRITE_S = 1.0
-ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
 
 
 class Patience:
@@ -137,9 +135,9 @@ class Hearing:
         self.waiting.add(site)
         if LOOKING in reason or READING in reason:
             return
-        found = ABOUT.search(reason)
+        what = decides(reason)
         asked = site in self.patience.waiting  # else of a new question, perhaps in the same words
-        self.patience.waiting[site] = printable(found[1]) if found else PAUSE
+        self.patience.waiting[site] = printable(what) if what else PAUSE
         if not asked or (site, reason) not in self.waited:  # names first, and then the job
             until = round(self.patience.until(), 3)
             self.folder.note("waiting", reason=reason, site=site, until=until)

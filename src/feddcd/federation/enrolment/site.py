@@ -39,6 +39,9 @@ from .claim import LARGEST_ANSWER, PATH, Claim, claim_of
 from .invitation import Invitation
 
 TIMEOUT_S = 20.0
+READ_OUT = (
+    "Of these six words, you read the first three, and the other person reads the last three:"
+)
 ENROLLED = "enrolled.json"
 LEFT = "left.json"  # of a site that was retired, until it enrols again or is connected again
 LASTING = ("key", KEYS, POLICY, CODEBOOK, LOG)  # which a second enrolment does not change

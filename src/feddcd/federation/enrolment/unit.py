@@ -22,6 +22,10 @@ _SYSTEM_HEAD = """\
 #   systemctl daemon-reload && systemctl enable --now {other}
 # Do not use the file {other} of this folder at the same time: it is for systemctl --user.
 """
+ROOT = (
+    "you work as root, so this site runs with all rights on this machine. An account of its own, "
+    "without other rights, is safer"
+)
 _ROOT = "# CAREFUL: root made this folder. An account of its own, without other rights, is safer.\n"
 _UNIT = """\
 [Unit]
@@ -95,6 +99,11 @@ _FOLDER_NOTE = """\
 # A container that had only the data file would still read the old rows after: mv new.csv {data}
 """
 IGNORED = "*\n"  # nothing of the site's folder goes into an image
+
+
+def of_root() -> str:
+    """What a person should know who works as root; nothing for another user."""
+    return ROOT if getattr(os, "geteuid", lambda: 1)() == 0 else ""
 
 
 def write_unit(folder: Path, site: str, data: Path) -> Path:

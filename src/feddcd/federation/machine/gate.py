@@ -12,7 +12,7 @@ from ..enrolment.claim import LARGEST, PATH
 from ..enrolment.desk import Desk
 from ..folder import FederationFolder
 from ._lifeline import end_with_starter
-from ._rivals import Rivals
+from .rivals import Rivals
 
 
 def main() -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..._files import private, write_atomically
+from ..._text import printable
 from ._lifeline import HELD
 
 QUIET = {
@@ -119,6 +120,13 @@ def recorded(record: Path) -> list[int]:
         return [pid for pid, began in held.values() if began and _began(pid) == began]
     except (OSError, ValueError, TypeError, AttributeError):
         return []
+
+
+def last_error(log: Path) -> str:
+    """The last line about one in what a program printed."""
+    lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
+    told = printable(lines[-1].partition("ERROR:")[2].strip()) if lines else ""
+    return told or f"the reason is in {log}"
 
 
 def _turn(log: Path) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from ..._files import Disk, save
 
+QUEUE = "outgoing"
 MOST_BYTES = 10_000
 
 
@@ -40,6 +41,13 @@ def asked_again(queue: Path, id: str) -> AskedAgain | None:
 def forget_again(queue: Path, id: str) -> None:
     """A person decides again."""
     _path(queue, id).unlink(missing_ok=True)
+
+
+def denied_last(folder: Path) -> str:
+    """The id of what a person denied, if nothing was decided at this site after that."""
+    made = [*(folder / QUEUE).glob("*.approved"), *(folder / QUEUE).glob("*.denied")]
+    last = max(made, key=lambda path: path.stat().st_mtime_ns, default=None)
+    return last.stem if last is not None and last.suffix == ".denied" else ""
 
 
 def _path(queue: Path, id: str) -> Path:

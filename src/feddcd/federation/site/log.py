@@ -73,18 +73,38 @@ def _heads(disk: Disk, path: Path) -> tuple[Head, Head]:
     """As it was saved, and after the last whole line. Always from the first line on: one that
     changed and kept its length is found by no other check. 100,000 lines take 0.2 s."""
     saved = _read_head(disk, path)  # before the lines: a running site may add one meanwhile
-    last, known = Head(), saved == Head()
+    last, known, wrong = Head(), saved == Head(), ""
     with path.open("rb") if path.exists() else BytesIO() as file:
         for line in file:
             if not _follows(line, last):
-                if b"\n" in (line + file.read())[:-1]:  # else it is torn
-                    raise _damage(path, last, "the lines after this line do not belong to the log")
+                wrong = _wrong(line, rest := file.read(), last, saved)
+                if b"\n" in (line + rest)[:-1]:  # else it is torn
+                    raise _damage(path, wrong)
                 break
             last = _next(last, line)
             known = known or last == saved
     if not known:
-        raise _damage(path, last, f"line {saved.lines} was changed or removed")
+        raise _damage(path, wrong or _missing(last, saved))
     return saved, last
+
+
+def _wrong(line: bytes, rest: bytes, last: Head, saved: Head) -> str:
+    """Of a line that does not follow the one before: if it has its hash in the next line, or in the
+    head, the line before changed."""
+    number, own = last.lines + 1, hash_of(line)
+    whole = own == saved.hash or f'"previous": "{own}"'.encode() in rest
+    if whole and last.lines and line.startswith(_start(number)):
+        return f"line {last.lines} was changed"
+    return f"line {number} was changed or removed"
+
+
+def _missing(last: Head, saved: Head) -> str:
+    """Of a chain that does not lead to the line that was written last."""
+    if last.lines >= saved.lines:
+        return f"line {saved.lines} was changed"
+    if last.lines + 1 == saved.lines:
+        return f"line {saved.lines} was removed"
+    return f"the lines {last.lines + 1} to {saved.lines} were removed"
 
 
 def _repair(disk: Disk, path: Path) -> Head:
@@ -95,8 +115,12 @@ def _repair(disk: Disk, path: Path) -> Head:
 
 
 def _follows(line: bytes, head: Head) -> bool:
-    first, last = f'{{"line": {head.lines + 1}, ', f'"previous": "{head.hash}"}}\n'
-    return line.startswith(first.encode()) and line.endswith(last.encode())
+    last = f'"previous": "{head.hash}"}}\n'
+    return line.startswith(_start(head.lines + 1)) and line.endswith(last.encode())
+
+
+def _start(number: int) -> bytes:
+    return f'{{"line": {number}, '.encode()
 
 
 def _next(head: Head, line: bytes) -> Head:
@@ -110,19 +134,20 @@ def hash_of(line: bytes) -> str:
 def _read_head(disk: Disk, path: Path) -> Head:
     data = disk.read(_head_file(path), 10_000)
     if data is None and _read(path):
-        raise _damage(path, Head(), f"the file {_head_file(path).name} is missing")
+        raise _damage(path, f"the file {_head_file(path).name} is missing")
     try:
         return Head() if data is None else Head(**json.loads(data))
     except (ValueError, TypeError):
-        raise _damage(path, Head(), f"the file {_head_file(path).name} cannot be read") from None
+        raise _damage(path, f"the file {_head_file(path).name} cannot be read") from None
 
 
-def _damage(path: Path, head: Head, what: str) -> LogError:
-    after = f" after line {head.lines}" if head.lines else ""
+def _damage(path: Path, what: str) -> LogError:
     return LogError(
-        f"{path} was changed or damaged{after}: {what}. This site sends nothing now.{TODO}put "
+        f"{path} was changed or damaged: {what}. This site sends nothing now.{TODO}first find out "
+        "who changed it: a disk error, a person, or an attack. Then put "
         f"{path.name} and {_head_file(path).name} back from a backup. If there is no backup, move "
-        "both files away: then a new log begins"
+        "both files away, and keep them: then a new log begins. The new log does not show what "
+        "left this site before, and `feddcd federation verify --site` cannot check earlier studies"
     )
 
 

@@ -13,6 +13,7 @@ READING = "reads its policy again"  # the same
 RULED = "refused by the rules of this site"
 NOT_ALLOWED = "its policy does not allow"
 
+_ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
 SEE_LOG = "the file site.log at the site says why"
 
 _LACKS = re.compile(r"(?:^|: )(?:there is no|the site's data have no) column ('[^']+')")
@@ -34,6 +35,12 @@ READS = (
     f"this site cannot use its policy. This site {READING} for a minute, and the coordinator asks "
     "again"
 )
+
+
+def decides(reason: str) -> str:
+    """What a person at the site has to decide about; nothing where it is another wait."""
+    found = _ABOUT.search(reason)
+    return found[1] if found else ""
 
 
 def is_waiting(reason: str) -> bool:
