@@ -135,7 +135,7 @@ def race(
     quiet: bool,
 ) -> None:
     several = "seeds" in base
-    with stoppable(folder, "compare"), _bars(quiet) as watch:
+    with stoppable(folder, "compare"), _bars(quiet, "gap to its own bound") as watch:
         made = compare(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
@@ -258,14 +258,14 @@ def _changes(
 
 
 @contextmanager
-def _bars(quiet: bool) -> Iterator[Callable[[str, Step], None]]:
-    """One progress bar per method, with its objective and certified gap."""
+def _bars(quiet: bool, gap: str = "certified gap") -> Iterator[Callable[[str, Step], None]]:
+    """One progress bar per method, with its objective and its `gap` to the bound that it proved."""
     columns = (
         "{task.description:<11}",
         BarColumn(bar_width=24),
         "{task.completed:>4.0f}/{task.total:.0f} rounds",
         "objective {task.fields[objective]:.6f}",
-        "certified gap {task.fields[gap]}",
+        f"{gap} {{task.fields[gap]}}",
         TimeElapsedColumn(),
     )
     tasks: dict[str, Any] = {}
