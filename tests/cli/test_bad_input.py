@@ -370,6 +370,8 @@ def test_folders(arguments, message, capsys):
     [
         case("run --rounds x", r"--rounds"),
         case("run --l2 much", r"--l2"),
+        case("run --tau 0.3", r"(?s)valid integer\..*not their share"),
+        case("theory --tau 0.3", r"(?s)valid integer\..*not their share"),
         case("run --frobnicate", r"--frobnicate"),
         case("frobnicate", r"frobnicate"),
         case("report", r"(?i)missing argument"),
