@@ -43,6 +43,10 @@ TABLE2 = (
     "are medians over the seeds, with the smallest and the largest number in brackets. "
     "“>100” means that 100 rounds were not enough. The smallest numbers are bold."
 )
+TWO_VECTORS = (
+    "SCAFFOLD: each upload has two vectors. With the other methods, an upload has one vector. So "
+    "do not compare the uploads of SCAFFOLD with the uploads of other methods."
+)
 TABLE3 = (
     "The test accuracy when each client has rows of only two classes. The table has the best "
     "accuracy of all rounds, as in the paper, and the accuracy after the last round. The numbers "
@@ -111,6 +115,8 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
         name = lambda row: f"τ = {row['tau']}, ε = {scientific(row['eps'])}"
         groups = [(name(rows[0]), _lines2(rows)) for rows in setups]
         best, notes = BEST_SEEN.get(block[0]["problem"]), _footnotes(block)
+        if any(row["algorithm"] == "scaffold" for row in block):
+            notes.insert(0, TWO_VECTORS)
         if best is not None:
             notes.insert(
                 0, f"The gap is the distance to {best}, the best objective that the authors saw."
