@@ -235,9 +235,10 @@ def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[
     for text, value in parse_settings(settings).items():
         name, dot, key = text.partition(".")
         if not dot or name not in algorithms:
+            example = f"for example {algorithms[0]}.{key or name}={value}"
             raise SpecError(
                 "in compare, a setting must have the form algorithm.key=value, where algorithm is "
-                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}"
+                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}; {example}"
             )
         chosen.setdefault(name, {})[key] = value
     return chosen
