@@ -282,6 +282,16 @@ def test_a_share_in_percent_is_said_as_the_number_to_give(tmp_path, share, hint)
     assert str(refused.value) == told
 
 
+def test_a_wrong_folder_or_number_of_processes_is_said_first(tmp_path, capsys):
+    wish = RaceWishes(["wine-iid-2"], [], ["pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 0)
+    with pytest.raises(SpecError, match="--jobs must be at least 1, got 0"):
+        race_command(wish, tmp_path, False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecError, match=r"file is a file, not a folder; give another --out"):
+        race_command(wish._replace(processes=1), tmp_path / "file", False)
+    assert capsys.readouterr().out == ""
+
+
 def test_progress_counts_the_runs_and_says_what_an_earlier_command_did(
     tmp_path, monkeypatch, capsys
 ):

@@ -61,6 +61,10 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         raise SpecError(f"--gap must be above 0, got {wish.target:g}")
     if wish.behind is not None and not wish.behind > 1:
         raise SpecError(f"--behind must be a factor above 1, got {wish.behind:g}")
+    if wish.processes < 1:
+        raise SpecError(f"--jobs must be at least 1, got {wish.processes}")
+    if out.exists() and not out.is_dir():
+        raise SpecError(f"{out} is a file, not a folder; give another --out")
     _check_shares(wish.shares)
     own = add_methods(wish.method_files)
     wish = wish._replace(methods=[*dict.fromkeys([*wish.methods, *own])])
