@@ -115,7 +115,7 @@ def acceleration() -> Iterator[str]:
     f, rounds = chain(60, 8, 0.02), 4000
     targets = (1.0, 0.1, 0.01, 0.001)
     yield "rounds to a dual gap, clients strongly convex but not smooth (total variation, N = 8)"
-    yield f"| tau | method | {' | '.join(f'{x:g}' for x in targets)} |"
+    yield f"| clients in a round | method | {' | '.join(f'{x:g}' for x in targets)} |"
     yield "|---" * (2 + len(targets)) + "|"
     best = -dual_ascent(f, 8, 2 * rounds, True)[-1]
     for tau in (8, 4):
@@ -223,6 +223,8 @@ def asynchronous() -> Iterator[str]:
     f, N = quadratics(20, 10, 0.05, 1.0), 20
     start = f.gap(np.zeros(10))
     yield f"gap after so many uploads, N = 20 quadratics with κ = 20, from a gap of {start:.2g}"
+    yield "spread: time of the slowest client / of the fastest; batch: uploads in a server step;"
+    yield "staleness: mean number of server steps while a client works; -1, -5: local steps"
     yield "| spread | batch | staleness | method | 1,000 uploads | 4,000 | 16,000 |"
     yield "|---|---|---|---|---|---|---|"
     for spread in (1, 30):
@@ -264,7 +266,7 @@ def greedy_run(
 
 def greedy() -> Iterator[str]:
     yield "rounds to a gap of 1e-8, N = 30 quadratics with κ = 20, median of 3 (2,000: not reached)"
-    yield "| method | tau | uniform | greedy, all w_i known | greedy by the last w_i |"
+    yield "| method | clients in a round | drawn | greedy, all w_i known | greedy by the last w_i |"
     yield "|---|---|---|---|---|"
     for method in ("feddcd", "pointsaga"):
         for tau in (2, 5, 10):
@@ -314,8 +316,8 @@ def inexact_run(
 
 def inexact() -> Iterator[str]:
     deltas = (0.0, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 0.5)
-    yield "rounds to a gap of 1e-8, N = 20, tau = 5, median of 3 (2,000: not reached)"
-    yield f"| κ | method | error | {' | '.join(f'δ = {x:g}' for x in deltas)} |"
+    yield "rounds to a gap of 1e-8, 5 of 20 clients in a round, median of 3 (2,000: not reached)"
+    yield f"| β/α | method | error | {' | '.join(f'δ = {x:g}' for x in deltas)} |"
     yield "|---" * (3 + len(deltas)) + "|"
     for kappa in (20, 200):
         for method in ("feddcd", "accfeddcd"):

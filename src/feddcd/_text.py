@@ -28,8 +28,10 @@ def closest(name: str, known: Iterable[str]) -> str:
     """'; did you mean ...?' or nothing."""
     known = list(known)
     same = [one for one in known if one.casefold() == name.casefold()]
-    close = same or difflib.get_close_matches(name, known, 1) or _begun(name, known)
-    return f"; did you mean {close[0]!r}?" if close else ""
+    first = [one for one in known if one.casefold().startswith(f"{name.casefold()}-")]
+    close = same[:1] or first or difflib.get_close_matches(name, known, 1)
+    close = close or _begun(name, known)[:1]
+    return f"; did you mean {_any_of(close)}?" if close else ""
 
 
 def _begun(name: str, known: list[str]) -> list[str]:
@@ -41,7 +43,13 @@ def _begun(name: str, known: list[str]) -> list[str]:
 def meant(name: str, known: Iterable[str], most: int = 1) -> str:
     """'did you mean ...? ' with up to this many names, or nothing."""
     close = difflib.get_close_matches(name, list(known), n=most)
-    return f"did you mean {' or '.join(map(repr, close))}? " if close else ""
+    return f"did you mean {_any_of(close)}? " if close else ""
+
+
+def _any_of(names: Sequence[str]) -> str:
+    """'a', 'b' or 'c'"""
+    *most, last = map(repr, names)
+    return f"{', '.join(most)}{' or ' * bool(most)}{last}"
 
 
 def listed(values: Iterable[Any], most: int = 20) -> str:

@@ -370,6 +370,8 @@ def test_folders(arguments, message, capsys):
     [
         case("run --rounds x", r"--rounds"),
         case("run --l2 much", r"--l2"),
+        case("run --tau 0.3", r"(?s)valid integer\..*not their share"),
+        case("theory --tau 0.3", r"(?s)valid integer\..*not their share"),
         case("run --frobnicate", r"--frobnicate"),
         case("frobnicate", r"frobnicate"),
         case("report", r"(?i)missing argument"),
@@ -467,6 +469,7 @@ ARRAYS = {
             "or dict with one pair or frame for each client, not ndarray"
         ),
     ),
+    "share as tau": (lambda: run(tau=0.3), r"tau is the number .* not their share: .* got tau=0.3"),
     "type of tau": (lambda: run(tau=2.0), r"tau should be a whole number, got 2.0"),
     "type of l2": (lambda: run(l2="1"), r"l2 should be a number, got '1'"),
     "type of rounds": (lambda: run(rounds=True), r"rounds should be a whole number, got True"),

@@ -50,6 +50,16 @@ def test_quiet_is_silent_and_holds_for_one_command(line, patients, capfd):
     assert "report" in capfd.readouterr().out
 
 
+def test_a_comparison_tells_the_gap_to_the_own_bound_of_a_run(patients, capfd):
+    """Its table has another gap, to the best bound of all runs."""
+    feddcd(f"compare {QUICK} --out a")
+    assert "gap to its own bound" in capfd.readouterr().err
+    feddcd(f"run {QUICK} --out b")
+    err = capfd.readouterr().err
+    assert "certified gap" in err
+    assert "own bound" not in err
+
+
 def test_a_quiet_command_says_errors_and_what_is_not_proven(patients, capfd):
     feddcd("glm p.csv --formula y~none -q", code=2)
     out, err = capfd.readouterr()

@@ -19,6 +19,7 @@ from sklearn.linear_model import LogisticRegression
 from docs_blocks import DOCS
 from feddcd._errors import FeddcdError, FolderError, SpecError
 from feddcd.algorithms import FedAvg
+from feddcd.cli._cells import cells_shown
 from feddcd.cli.app import main
 from feddcd.data import load
 from feddcd.data.federate import federate
@@ -322,6 +323,17 @@ def test_a_finished_grid_is_not_told_cell_by_cell(tmp_path):
     assert [(step.done, step.cells) for step in steps] == [(2, 2)]
 
 
+def test_a_grid_that_goes_on_begins_at_what_is_done(tmp_path, capsys):
+    cells = [small(name, iterations=2, seeds=1) for name in ("fedavg", "scaffold")]
+    grid.run_grid(cells[1:], tmp_path)
+    with cells_shown(False) as watch:
+        grid.run_grid(cells, tmp_path, watch)
+    shown = capsys.readouterr().err
+    earlier, *lines = shown.splitlines()
+    assert earlier == "1 of 2 experiments were finished by an earlier command"
+    assert re.findall(r"(\d of \d) experiments are", "\n".join(lines)) == ["1 of 2", "2 of 2"]
+
+
 def test_several_processes_change_no_number(tmp_path, monkeypatch):
     """As on an accelerator, where processes share it; a finished grid starts none."""
     cells = [small("fedavg", iterations=2, seeds=2, split=split) for split in ("iid", "sorted")]
@@ -482,7 +494,10 @@ def test_reproduce_writes_tables_figures_and_a_report(setups, names, monkeypatch
     ("command", "message"),
     [
         ("reproduce figure2", "part 'figure2' of the paper is unknown; did you mean"),
-        ("reproduce all --problem mnist", "unknown problem 'mnist'; did you mean"),
+        (
+            "reproduce all --problem mnist",
+            "unknown problem 'mnist'; did you mean 'mnist-softmax' or 'mnist-mlp'?",
+        ),
         ("reproduce all --variant author", "unknown variant 'author'; did you mean 'authors'"),
         ("reproduce all --seeds 0", "seeds must be at least 1, got seeds=0"),
         ("reproduce table3 --problem rcv1-softmax", "the paper has no table3 for rcv1-softmax"),

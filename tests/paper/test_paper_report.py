@@ -209,6 +209,9 @@ def test_table2_for_people(tmp_path):
         in text
     )
     assert "† This number belongs to FedAvg" in text
+    assert "SCAFFOLD: each upload has two vectors." in text
+    paper.write_table2([row for row in TABLE2 if row["algorithm"] != "scaffold"], tmp_path)
+    assert "two vectors" not in (tmp_path / "table2.md").read_text(encoding="utf-8")
     assert "0.504563" in text
 
 

@@ -61,12 +61,42 @@ def test_a_file_adds_a_problem(tmp_path):
     file = tmp_path / "mine.toml"
     file.write_text('data = "wine"\nmodel = "softmax"\nl2 = 0.1\nclients = 4\n')
     (found,) = choose([], [file])
-    assert found == RaceProblem("mine", "wine", "softmax", 0.1, clients=4)
+    assert found == RaceProblem("mine", "wine", "softmax", 0.1, clients=4, half="own")
     file.write_text('data = "wine"\nmodel = "softmax"\nl2 = 0.1\nclient = 4\n')
     with pytest.raises(SpecError, match="client"):
         choose([], [file])
     with pytest.raises(SpecError, match="phishing-iid-3"):
         choose(["phishing-iid-4"], [])
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ("l2 = 0", "a problem of the race needs a penalty l2 above 0, got l2 = 0"),
+        ('l2 = "0.1"', "l2 should be a number, got '0.1'; write the number without quotes"),
+        ('l2 = 1\nclients = "many"', "clients should be a whole number, got 'many'"),
+        ('l2 = 1\nhalf = "third"', 'half must be "made", "scored" or "own", got \'third\''),
+    ],
+)
+def test_a_wrong_value_in_the_file_of_a_problem_is_said_with_the_file(tmp_path, wrong, message):
+    file = tmp_path / "mine.toml"
+    file.write_text(f'data = "wine"\nmodel = "softmax"\n{wrong}\n')
+    with pytest.raises(SpecError) as refused:
+        choose([], [file])
+    assert str(refused.value) == f"{file}: {message}"
+
+
+def test_an_unknown_model_is_said_before_the_race(tmp_path):
+    file = tmp_path / "mine.toml"
+    file.write_text('data = "wine"\nmodel = "softmx"\nl2 = 1\n')
+    with pytest.raises(SpecError, match=r"mine.toml: unknown model 'softmx'; did you mean 'softm"):
+        choose([], [file])
+
+
+def test_clients_that_no_rows_can_have_are_said_with_the_problem():
+    many = dataclasses.replace(WINE, name="many", clients=4000)
+    with pytest.raises(DataError, match=r"^many: N, the number of clients, must be .* N=4000"):
+        play.Track(many)
 
 
 def test_data_beside_the_file_of_a_problem_are_found(tmp_path, monkeypatch):
@@ -125,7 +155,7 @@ def test_a_file_adds_a_method(processes, fedsplit, tmp_path, monkeypatch):
     assert "FedSplit" in text
     where = "wine</td><td>softmax</td><td>0.01</td><td>iid</td>"
     assert f"{where}<td>8</td><td>142</td><td>39</td>" in text
-    assert "A problem of your own says nothing about the rules" in text
+    assert "A problem of your own says nothing about the rules: its half is &quot;own&quot;" in text
     same = RaceCell(WINE, 1.0, "fedsplit", seed=1)
     assert cell.stem == same.id
     with pytest.raises(SpecError, match="another file already has a method called fedsplit"):
@@ -239,6 +269,45 @@ def test_a_cell_is_named_by_what_determines_its_numbers():
 def test_a_race_that_cannot_be_run_is_refused(shares, bits, seeds, reason):
     with pytest.raises(SpecError, match=reason):
         list(cells([WINE], ["pointsaga"], shares, bits, seeds))
+
+
+@pytest.mark.parametrize(
+    ("share", "hint"), [(30.0, "; for 30 %, give 0.3"), (0.0, ""), (2000.0, "")]
+)
+def test_a_share_in_percent_is_said_as_the_number_to_give(tmp_path, share, hint):
+    wish = RaceWishes(["wine-iid-2"], [], ["pointsaga"], [share], [64], 1, False, 1e-6, 8000, 1)
+    with pytest.raises(SpecError) as refused:
+        race_command(wish, tmp_path, True)
+    told = f"--share must be above 0 and at most 1, got {share:g}{hint}"
+    assert str(refused.value) == told
+
+
+def test_a_wrong_folder_or_number_of_processes_is_said_first(tmp_path, capsys):
+    wish = RaceWishes(["wine-iid-2"], [], ["pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 0)
+    with pytest.raises(SpecError, match="--jobs must be at least 1, got 0"):
+        race_command(wish, tmp_path, False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecError, match=r"file is a file, not a folder; give another --out"):
+        race_command(wish._replace(processes=1), tmp_path / "file", False)
+    assert capsys.readouterr().out == ""
+
+
+def test_progress_counts_the_runs_and_says_what_an_earlier_command_did(
+    tmp_path, monkeypatch, capsys
+):
+    run = lambda cell, stop: outcome([10.0, 20.0, 30.0])
+    monkeypatch.setattr(play, "play", run)
+    wish = RaceWishes(
+        ["wine-iid-2"], [], ["fedqn", "pointsaga"], [0.3], [64], 3, False, 1e-6, 8000, 1
+    )
+    race_command(wish._replace(methods=["fedqn"]), tmp_path, False)
+    first = capsys.readouterr()
+    assert "already" not in first.out
+    assert "3 of 3 runs are finished; the last: wine-iid-2, 30%, fedqn" in first.err
+    race_command(wish._replace(behind=3.0), tmp_path / "behind", False)
+    assert "6 of 6 runs are finished; the last: wine-iid-2, 30%, po" in capsys.readouterr().err
+    race_command(wish, tmp_path, False)
+    assert "3 of 6 runs are finished already, so they do not run again" in capsys.readouterr().out
 
 
 def test_a_race_needs_a_process(tmp_path):

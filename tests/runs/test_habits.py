@@ -89,6 +89,8 @@ def test_a_folder_read_back_is_the_result(runs):
     np.testing.assert_array_equal(again.classes, result.classes)
     assert again.spec == result.spec
     assert again.certificate == result.certificate
+    assert "reason" not in repr(result.certificate)
+    assert repr(result.certificate._replace(reason="no bound")).endswith("reason='no bound')")
     assert again.summary == result.summary
     for name in result.history:
         np.testing.assert_array_equal(again.history[name], result.history[name])

@@ -183,5 +183,6 @@ def test_nearest():
     assert nearest("fedavgg", {"fedavg", "feddcd"}) == (
         "; did you mean 'fedavg'? The known names are fedavg, feddcd"
     )
+    assert "did you mean 'a-1', 'a-2' or 'a-b-1'? The" in nearest("A", ["a-1", "a-2", "b", "a-b-1"])
     assert nearest("x", ["b", "a"]) == "; the known names are a, b"
     assert nearest("x", []) == "; there is nothing to choose from"

@@ -65,6 +65,6 @@ FEDAVG = Method(
     make=lambda given: FedAvg(given.solver),
     exact=False,
     solver="sgd",
-    look=("#e69f00", "--"),
+    look=("#e69f00", "-"),
     usual=True,
 )

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.progress import BarColumn, TimeElapsedColumn
 
-from ._terminal import bars, console, note
+from ._terminal import bars, console, note, say
 
 if TYPE_CHECKING:
     from ..paper.grid import Step
@@ -25,8 +25,11 @@ def cells_shown(quiet: bool) -> "Iterator[Callable[[Step], None]]":
         grid = progress.add_task("experiments", total=None, how="reading data")
         cell = progress.add_task("", total=None, how="", visible=False)
 
+        told = _Already(say)
+
         def watch(step: "Step") -> None:
             c = step.cell
+            told(step)
             progress.update(
                 grid, total=step.cells, completed=step.done, how=f"{step.done}/{step.cells}"
             )
@@ -40,10 +43,11 @@ def cells_shown(quiet: bool) -> "Iterator[Callable[[Step], None]]":
 
 def _lines() -> "Callable[[Step], None]":
     """Off a terminal: a line for each cell that is done."""
-    began, told = time.monotonic(), -1
+    began, told, already = time.monotonic(), -1, _Already(note)
 
     def watch(step: "Step") -> None:
         nonlocal told
+        already(step)
         if step.done <= told:
             return
         told, seconds = step.done, round(time.monotonic() - began)
@@ -52,6 +56,18 @@ def _lines() -> "Callable[[Step], None]":
         note(f"{timedelta(seconds=seconds)}  {done}")
 
     return watch
+
+
+class _Already:
+    """Says once how much an earlier command has done."""
+
+    def __init__(self, say: Callable[[str], None]):
+        self.say, self.first = say, True
+
+    def __call__(self, step: "Step") -> None:
+        if self.first and step.done:
+            self.say(f"{step.done} of {step.cells} experiments were finished by an earlier command")
+        self.first = False
 
 
 def _name(step: "Step") -> str:

@@ -61,6 +61,11 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         raise SpecError(f"--gap must be above 0, got {wish.target:g}")
     if wish.behind is not None and not wish.behind > 1:
         raise SpecError(f"--behind must be a factor above 1, got {wish.behind:g}")
+    if wish.processes < 1:
+        raise SpecError(f"--jobs must be at least 1, got {wish.processes}")
+    if out.exists() and not out.is_dir():
+        raise SpecError(f"{out} is a file, not a folder; give another --out")
+    _check_shares(wish.shares)
     own = add_methods(wish.method_files)
     wish = wish._replace(methods=[*dict.fromkeys([*wish.methods, *own])])
     chosen, runners = choose(wish.problems, wish.files), wish.methods or METHODS
@@ -74,6 +79,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
 
         try_methods(own, chosen[0].model)
     say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
+    if wish.behind is None and (done := _done(out, todo)):
+        say(f"{_finished(done, len(todo))} already, so they do not run again")
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
     try:
@@ -104,6 +111,13 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         say(str(path))
 
 
+def _check_shares(shares: Sequence[float]) -> None:
+    for share in shares:
+        if not 0 < share <= 1:
+            percent = f"; for {share:g} %, give {share / 100:g}" if 1 < share <= 100 else ""
+            raise SpecError(f"--share must be above 0 and at most 1, got {share:g}{percent}")
+
+
 def _size(wish: RaceWishes, problems: int, methods: int, runs: int) -> str:
     sizes = (
         plural(problems, "problem"), plural(methods, "method"),
@@ -118,28 +132,37 @@ def _run(
 ) -> tuple[list[RaceCell], list[str]]:
     """The cells as they were run, and why some were not."""
     missing: list[str] = []
+    leads = lambda cell: wish.behind is None or cell.method == leader
     with bars("{task.description}", quiet=quiet) as shown:
-        line = shown.add_task("starting")
+        line = shown.add_task("starting", total=len(todo))
 
-        def watch(done: int, of: int, name: str) -> None:
-            shown.update(line, description=f"{done} of {of}: {name}")
+        def play(cells: list[RaceCell], before: int) -> list[str]:
+            def watch(runs: int, name: str) -> None:
+                done = before + runs
+                told = f"{_finished(done, len(todo))}; the last: {name}"
+                shown.update(line, description=told, completed=done)
 
+            found = jobs(out, cells, wish.tune)
+            return run_race(found, wish.processes, watch, wish.method_files)
+
+        first = [cell for cell in todo if leads(cell)]
+        missing += play(first, 0)
         if wish.behind is not None:
-            first = [cell for cell in todo if cell.method == leader]
-            missing += run_race(
-                jobs(out, first, wish.tune), wish.processes, watch, wish.method_files
-            )
             todo = behind(out, todo, leader, wish.behind, wish.target)
-        missing += run_race(jobs(out, todo, wish.tune), wish.processes, watch, wish.method_files)
+            missing += play([cell for cell in todo if not leads(cell)], len(first))
     return todo, sorted(set(missing))
 
 
+def _finished(done: int, of: int) -> str:
+    return f"{done} of {plural(of, 'run')} {'is' if done == 1 else 'are'} finished"
+
+
+def _done(out: Path, todo: list[RaceCell]) -> int:
+    return sum(finished(out, cell) is not None for cell in todo)
+
+
 def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
-    done = sum(finished(out, cell) is not None for cell in todo)
-    are = "is" if done == 1 else "are"
-    say(
-        f"stopped; {done} of {plural(len(todo), 'run')} {are} finished and saved in {out / 'cells'}"
-    )
+    say(f"stopped; {_finished(_done(out, todo), len(todo))} and saved in {out / 'cells'}")
     say(f"to continue, use the same command again: {origin().command}")
 
 

@@ -135,7 +135,7 @@ def race(
     quiet: bool,
 ) -> None:
     several = "seeds" in base
-    with stoppable(folder, "compare"), _bars(quiet) as watch:
+    with stoppable(folder, "compare"), _bars(quiet, "gap to its own bound") as watch:
         made = compare(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
@@ -235,9 +235,10 @@ def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[
     for text, value in parse_settings(settings).items():
         name, dot, key = text.partition(".")
         if not dot or name not in algorithms:
+            example = f"for example {algorithms[0]}.{key or name}={value}"
             raise SpecError(
                 "in compare, a setting must have the form algorithm.key=value, where algorithm is "
-                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}"
+                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}; {example}"
             )
         chosen.setdefault(name, {})[key] = value
     return chosen
@@ -258,14 +259,14 @@ def _changes(
 
 
 @contextmanager
-def _bars(quiet: bool) -> Iterator[Callable[[str, Step], None]]:
-    """One progress bar per method, with its objective and certified gap."""
+def _bars(quiet: bool, gap: str = "certified gap") -> Iterator[Callable[[str, Step], None]]:
+    """One progress bar per method, with its objective and its `gap` to the bound that it proved."""
     columns = (
         "{task.description:<11}",
         BarColumn(bar_width=24),
         "{task.completed:>4.0f}/{task.total:.0f} rounds",
         "objective {task.fields[objective]:.6f}",
-        "certified gap {task.fields[gap]}",
+        f"{gap} {{task.fields[gap]}}",
         TimeElapsedColumn(),
     )
     tasks: dict[str, Any] = {}

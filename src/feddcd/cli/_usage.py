@@ -7,6 +7,10 @@ import typer
 from typer.core import TyperCommand
 
 UsageError: Any = typer.BadParameter.__base__  # of the click that typer uses
+COUNTED = (
+    "--tau is the number of clients in a round, not their share. For 30 % of 20 clients, give "
+    "--tau 6"
+)
 FLAG = ("true", "false", "yes", "no", "1", "0")
 
 
@@ -18,7 +22,9 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except UsageError as error:
-            if told := advice(given, str(error.message), {p.name for p in self.params}):
+            param = getattr(error, "param", None)
+            told = COUNTED if param is not None and param.name == "tau" else ""
+            if told := told or advice(given, str(error.message), {p.name for p in self.params}):
                 error.message = f"{str(error.message).rstrip('.')}. {told}"
                 if hasattr(error, "possibilities"):
                     error.possibilities = []

@@ -1,16 +1,14 @@
-"""The rows of the paper's tables: which belong together, which is best, their cells of text, and in
-sentences what they show.
+"""The rows of the paper's tables: which belong together, which is best, and their cells of text.
 
 A block is the rows of one problem, for files, terminal and page.
 """
 
 import math
 import statistics
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .._text import NONE, count, percent, scientific, sentence_list, trim
+from .._text import NONE, count, percent, scientific, trim
 from ..report.methods import title
 from ..report.tables import Bold, Group
 from .cells import PROBLEMS
@@ -20,10 +18,6 @@ DATA = {"mnist": "MNIST", "rcv1": "RCV1", "rcv1-subset": "RCV1 subset", "digits"
 OTHER = {"rcv1-subset": "RCV1"}  # what stands in for the paper's data
 BEST_SEEN = {name: kind.reference for name, kind in PROBLEMS.items() if kind.reference}
 TITLE = "The paper’s experiments, run again"
-VARIANTS = {
-    "paper": "as the paper’s text describes them",
-    "authors": "as the authors’ code runs them",
-}
 FIGURES = {
     "figure1": "Figure 1: primal and dual methods",
     "figure1-uploads": "Figure 1 by uploads",
@@ -42,6 +36,10 @@ TABLE2 = (
     "Each number says after how many rounds the gap to the optimum is at most ε. The numbers "
     "are medians over the seeds, with the smallest and the largest number in brackets. "
     "“>100” means that 100 rounds were not enough. The smallest numbers are bold."
+)
+TWO_VECTORS = (
+    "SCAFFOLD: each upload has two vectors. With the other methods, an upload has one vector. So "
+    "do not compare the uploads of SCAFFOLD with the uploads of other methods."
 )
 TABLE3 = (
     "The test accuracy when each client has rows of only two classes. The table has the best "
@@ -111,6 +109,8 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
         name = lambda row: f"τ = {row['tau']}, ε = {scientific(row['eps'])}"
         groups = [(name(rows[0]), _lines2(rows)) for rows in setups]
         best, notes = BEST_SEEN.get(block[0]["problem"]), _footnotes(block)
+        if any(row["algorithm"] == "scaffold" for row in block):
+            notes.insert(0, TWO_VECTORS)
         if best is not None:
             notes.insert(
                 0, f"The gap is the distance to {best}, the best objective that the authors saw."
@@ -222,78 +222,3 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
     if all((r["paper"], r["authors"]) == (None, None) for r in rows):
         told.append(f"The paper and the authors’ files have no numbers for {title_of(rows)}.")
     return told
-
-
-def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
-    how = VARIANTS.get(variant, f"variant {variant}")
-    return " ".join([
-        f"The experiments of the paper {how}, with {count(seeds, 'seed')}.",
-        *_agreement(table2, "paper", "the paper’s number of rounds"),
-        *_agreement(table2, "authors", "the number of rounds in the authors’ own files"),
-    ])  # fmt: skip
-
-
-def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
-    """Which method is best where, by the medians."""
-    sentences = []
-    for rows in together(table2, "problem", "data"):
-        setups = together(rows, "tau", "eps")
-        rounds, uploads = (
-            Counter(name for setup in setups for name in fewest(setup, key))
-            for key in ("median", "median_uploads")
-        )
-        if not rounds:
-            sentences.append(f"{title_of(rows)}: no method reached any gap of Table 2.")
-            continue
-        sentences.append(
-            f"{title_of(rows)}: {_wins(rounds, len(setups))} needed the fewest rounds, and "
-            f"{_wins(uploads, len(setups))} needed the fewest uploads."
-        )
-    for rows in together(table3, "problem", "data"):
-        names = most_accurate(rows)
-        if names:
-            best = percent(next(row["median"] for row in rows if name_of(row) in names))
-            sentences.append(
-                f"{title_of(rows)}, two classes per client: {sentence_list(names)} had the best "
-                f"test accuracy, {best}."
-            )
-    return sentences
-
-
-def _wins(times: Counter[str], setups: int) -> str:
-    """FedDCD (3 of 4 setups) and FedAvg (1)"""
-    ranked = times.most_common()
-    of = ["" if k else f" of {count(setups, 'setup')}" for k in range(len(ranked))]
-    wins = [f"{name} ({n}{more})" for (name, n), more in zip(ranked, of, strict=True)]
-    return sentence_list(wins)
-
-
-def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:
-    """How often a published number lies within the seeds' range; other data do not count."""
-    rows = [row for row in rows if row[key] is not None and row["data"] not in OTHER]
-    if not rows:
-        return []
-    inside = 0
-    for row in rows:
-        rounds = [math.inf if k is None else k for k in row["rounds"]]
-        value = math.inf if isinstance(row[key], str) else row[key]
-        inside += min(rounds) <= value <= max(rounds)
-    told = f"{what} is between the smallest and the largest number of these seeds"
-    return [f"In {inside} of {count(len(rows), 'row')} of Table 2, {told}."]
-
-
-def beyond(rows: Sequence[Row]) -> list[str]:
-    there = any(row["algorithm"] == "pointsaga" for row in rows)
-    return ["Point-SAGA is not in the paper; we added it for comparison."] if there else []
-
-
-def stand_ins(rows: Sequence[Row]) -> list[str]:
-    return [
-        (
-            f"{data} is not the same data set as {OTHER[data]}. The numbers of the paper and "
-            f"of the authors are for {OTHER[data]}, so the figures of {data} do not show the "
-            "authors’ curves."
-        )
-        for data in dict.fromkeys(row["data"] for row in rows)
-        if data in OTHER
-    ]

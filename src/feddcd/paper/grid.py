@@ -59,19 +59,21 @@ def run_grid(
                     pool.submit(group.bench)
         ready = (pool.submit(prepare, c, group, folder) for group in groups for c in group.missing)
         made = _ahead(ready, _compilers())
+        done = len(cells) - sum(len(group.missing) for group in groups)
         for group in groups:
-            for k, (cell, future) in enumerate(zip(group.missing, made, strict=False)):
-                at = (len(results) + k, len(cells))
+            for cell, future in zip(group.missing, made, strict=False):
+                at = (done, len(cells))
                 shown = lambda i, F, c=cell, at=at: watch(Step(c, i, F, *at))
                 play(cell, group.bench(), future.result(), folder, shown, stop)
                 if stop():
                     raise Interrupted
+                done += 1
             group.forget()
             for c in group.members:
                 results[c.id] = [load(c, seed, folder) for seed in c.draws]
             c = group.members[-1]  # the cells themselves were shown while they ran
             last = float(results[c.id][-1].objective[-1])
-            watch(Step(c, c.iterations, last, len(results), len(cells)))
+            watch(Step(c, c.iterations, last, done, len(cells)))
     return results
 
 

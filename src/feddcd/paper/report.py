@@ -13,6 +13,7 @@ from ..report.figures import save_png, save_svg, svg
 from ..report.page import bullets, document, figure, footer, grid, header, lines, paragraph, section
 from ..report.printed import markdown
 from ..report.tables import table, terminal_table
+from . import _findings
 from . import _tables as words
 from ._figures import Panel, Series, gap_panels, marks, paper_figure
 from ._tables import Block, Row, median, shown, table2_blocks, table3_blocks
@@ -68,15 +69,15 @@ def write_report(
     rows = [*table2, *table3]
     text = document(
         words.TITLE,
-        header(words.TITLE, words.lead(variant, seeds, table2)),
-        bullets([*words.findings(table2, table3), words.COHORTS, *words.beyond(rows)]),
+        header(words.TITLE, _findings.lead(variant, seeds, table2)),
+        bullets([*_findings.findings(table2, table3), words.COHORTS, *_findings.beyond(rows)]),
         *(chart for name, chart in charts.items() if name not in late),
         _tables("Table 2: rounds to a gap", words.TABLE2, table2_blocks(table2)),
         *(charts[name] for name in late),
         _tables("Table 3: test accuracy", words.TABLE3, table3_blocks(table3)),
         section(
             "Where the paper, the authors’ code and this page differ",
-            bullets([words.SCAFFOLD, *words.stand_ins(rows), *notes]),
+            bullets([words.SCAFFOLD, *_findings.stand_ins(rows), *notes]),
         ),
         footer({}, data=", ".join(dict.fromkeys(row["problem"] for row in rows))),
     )

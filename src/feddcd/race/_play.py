@@ -62,7 +62,10 @@ class Track:
 
 def _parts(data: Dataset, problem: RaceProblem) -> list[np.ndarray]:
     if problem.clients is not None:
-        return partition(data.y, problem.partition, problem.clients, X=data.X)
+        try:
+            return partition(data.y, problem.partition, problem.clients, X=data.X)
+        except FeddcdError as error:
+            raise DataError(f"{problem.name}: {error}") from None
     if data.groups is None:
         raise DataError(
             f"{problem.name}: these data have no groups that could be clients, so give the number "

@@ -23,7 +23,7 @@ from ..runs.interrupt import Interrupted, Stop, never, patient_interrupt
 from .cells import LIMIT, TARGETS, RaceCell, RaceOutcome, read_outcome, trials
 from .methods import add_methods
 
-Watch = Callable[[int, int, str], None]
+Watch = Callable[[int, str], None]  # the runs so far, and where the last ones were
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
 
 
@@ -124,10 +124,11 @@ def run_race(
     with patient_interrupt() as stop:
         one_by_one = _one_by_one(found, stop)
         done = one_by_one if processes == 1 else _side_by_side(found, processes, stop, files)
-        missing = set()
-        for k, (job, reason) in enumerate(done):
+        missing, runs = set(), 0
+        for job, reason in done:
             missing |= {reason} if reason else set()
-            watch(k + 1, len(found), _name(job))
+            runs += len(job.cells)
+            watch(runs, _name(job))
     return sorted(missing)
 
 

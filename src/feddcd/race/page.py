@@ -74,7 +74,7 @@ FILES = (
     "Its column half divides the problems into two "
     'halves. We used the problems of the half "made" to find the rules by which feddcd run '
     'chooses a method. We use the problems of the half "scored" to test these rules. A problem of '
-    'your own says nothing about the rules; it is called "scored", unless its file names a half.'
+    'your own says nothing about the rules: its half is "own", unless its file names another one.'
 )
 
 

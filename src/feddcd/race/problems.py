@@ -13,17 +13,19 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError, SpecError
-from .._settings import check_names, read_toml
+from .._settings import check_names, read_toml, typed
 from .._text import nearest
 from ..data import Dataset, load
 
-HALVES = ("made", "scored")
+OWN = "own"  # of a file: it is in no half
+MODELS = ("logistic", "softmax", "ridge", "poisson")
+HALVES = ("made", "scored", OWN)
 
 
 @dataclass(frozen=True)
 class RaceProblem:
-    """`half` is "made" where the rules of `auto` were made on it, "scored" where they are judged.
-    `clients` None: one for each natural group."""
+    """`half` is "made" where the rules of `auto` were made on it, "scored" where they are judged,
+    and "own" for a problem of the user's own. `clients` None: one for each natural group."""
 
     name: str
     data: str
@@ -36,10 +38,16 @@ class RaceProblem:
     group: str | None = None  # and the one that names the clients
 
     def __post_init__(self):
+        for field in dataclasses.fields(self):
+            typed(RaceProblem, field.name, getattr(self, field.name))
+        if self.model not in MODELS:
+            raise SpecError(f"unknown model {self.model!r}{nearest(self.model, MODELS)}")
         if self.half not in HALVES:
-            raise SpecError(f'{self.name}: half must be "made" or "scored", not {self.half!r}')
+            raise SpecError(f'half must be "made", "scored" or "own", got {self.half!r}')
         if not self.l2 > 0:
-            raise SpecError(f"{self.name}: a problem of the race needs l2 > 0, got {self.l2}")
+            raise SpecError(
+                f"a problem of the race needs a penalty l2 above 0, got l2 = {self.l2:g}"
+            )
 
     def load(self) -> Dataset:
         kind, _, name = self.data.partition(":")
@@ -49,7 +57,7 @@ class RaceProblem:
 
 
 def read_problem(path: Path) -> RaceProblem:
-    values: dict[str, Any] = {"name": path.stem} | read_toml(path)
+    values: dict[str, Any] = {"name": path.stem, "half": OWN} | read_toml(path)
     known = [field.name for field in dataclasses.fields(RaceProblem)]
     check_names(values, known, str(path))
     if lacks := [name for name in ("data", "model", "l2") if name not in values]:
@@ -57,7 +65,10 @@ def read_problem(path: Path) -> RaceProblem:
     beside = path.parent / str(values["data"])
     if not Path(str(values["data"])).exists() and beside.exists():
         values["data"] = str(beside)
-    return RaceProblem(**values)
+    try:
+        return RaceProblem(**values)
+    except SpecError as error:
+        raise error.placed(file=str(path)) from None
 
 
 def choose(names: list[str], files: list[Path]) -> list[RaceProblem]:

@@ -28,6 +28,10 @@ class Certified(NamedTuple):
     gap: float
     reason: str = ""
 
+    def __repr__(self) -> str:
+        shown = {name: value for name, value in self._asdict().items() if value != ""}
+        return f"Certified({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
+
 
 @dataclass(frozen=True, eq=False)
 class Result:

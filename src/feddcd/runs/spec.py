@@ -86,6 +86,11 @@ class Spec:
     given: tuple[str, ...] = ()
 
     def __post_init__(self):
+        if isinstance(self.tau, float) and 0 < self.tau < 1:
+            raise SpecError(
+                "tau is the number of clients in a round, not their share: for 30 % of 20 clients, "
+                f"give 6; got tau={self.tau:g}"
+            )
         for f in dataclasses.fields(self):
             value = typed(Spec, f.name, getattr(self, f.name))
             object.__setattr__(self, f.name, value)
