@@ -25,6 +25,7 @@ def test_a_race_of_one_problem(tmp_path, monkeypatch, capsys, runs, said):
     settings = {"seeds": 1, "tune": False, "target": 1e-6, "limit": 1.0, "processes": 1}
     wish = _race.RaceWishes(["wine-iid-2"], [], ["fedqn"], [1.0], [8], **settings)
     monkeypatch.setattr(_race, "cells", lambda *of: [None] * runs)
+    monkeypatch.setattr(_race, "_done", lambda *of: 0)
     monkeypatch.setattr(_race, "keep_programs", stop)
     with pytest.raises(EnoughSaid):
         _race.race_command(wish, tmp_path, quiet=True)
