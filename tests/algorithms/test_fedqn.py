@@ -41,7 +41,7 @@ def learned(pairs: int):
     """A metric from a Hessian and some pairs, and the same by matrices."""
     random, A = np.random.default_rng(1), matrix(3)
     upper = jnp.asarray(matrix()[np.triu_indices(D)])
-    base, _ = base_from(upper, FORM, jnp.asarray(1e9))
+    base, *_ = base_from(upper, FORM, jnp.asarray(1e9))
     held = metrics.no_pairs(D, 4, jnp.float64)
     put = jax.jit(lambda held, s, y: metrics.put_pair(held, base, s, y, L2))
     kept = []
@@ -74,7 +74,7 @@ def test_the_metric_is_the_matrix(pairs):
 
 def test_a_start_of_eight_bits_is_positive_and_near():
     H = matrix(scale=np.array([1e-4, 1e-2, 1.0, 1.0, 1e2, 1e4]))
-    (C, rest), diagonal = base_from(sent_square(jnp.asarray(H), 8), FORM, jnp.asarray(1e9))
+    (C, rest), diagonal, _ = base_from(sent_square(jnp.asarray(H), 8), FORM, jnp.asarray(1e9))
     H0 = np.asarray(C @ C.T + jnp.diag(rest))
     root = np.sqrt(np.diag(H))
     values = scipy.linalg.eigvalsh(H0 / root / root[:, None], H / root / root[:, None])
@@ -84,7 +84,7 @@ def test_a_start_of_eight_bits_is_positive_and_near():
 
 def test_columns_that_nobody_has_get_the_usual_curvature():
     H = np.diag([1.0, 0.0, 4.0, 0.0, 9.0, 4.0])
-    _, diagonal = base_from(jnp.asarray(H[np.triu_indices(D)]), FORM, jnp.asarray(1e9))
+    _, diagonal, _ = base_from(jnp.asarray(H[np.triu_indices(D)]), FORM, jnp.asarray(1e9))
     assert list(np.asarray(diagonal)) == [1.0, 4.0, 4.0, 4.0, 9.0, 4.0]
 
 
@@ -96,7 +96,7 @@ def test_a_sketch_leaves_no_direction_without_curvature():
     H = (Q / np.arange(1.0, d + 1) ** 2) @ Q.T
     form = Form(d, 1)
     probes = starts._probes(form, jnp.float64)
-    (C, rest), _ = base_from(H @ probes, form, jnp.asarray(1e9))
+    (C, rest), *_ = base_from(H @ probes, form, jnp.asarray(1e9))
     H0 = np.asarray(C) @ np.asarray(C).T + np.diag(rest)
     assert scipy.linalg.eigvalsh(H, H0).max() < 100
 
@@ -109,7 +109,7 @@ def test_each_output_of_a_large_matrix_has_the_curvature_of_the_inputs():
     form = Form(p, K)
     sent, _ = opened(starts.measured(loss, jnp.zeros(p * K), jnp.asarray(True), form))
     assert sent.shape == (p, 60) == starts.shape_of(form)
-    base, diagonal = starts.base_from(sent, form, jnp.asarray(1e9))
+    base, diagonal, _ = starts.base_from(sent, form, jnp.asarray(1e9))
     block = X.T @ X / n * (1 / K - 1 / K**2)
     H0 = np.asarray(base.C @ base.C.T)
     assert np.abs(H0 - block).max() < 0.05 * block.max()
@@ -122,7 +122,7 @@ def test_each_output_of_a_large_matrix_has_the_curvature_of_the_inputs():
     np.testing.assert_allclose(metrics.solve(metric, jnp.asarray(M @ v), L2), v)
     np.testing.assert_allclose(metrics.base_energy(metric, jnp.asarray(v), L2), v @ M @ v / 2)
     # of few rows the diagonal is believed, and little else
-    few, _ = starts.base_from(sent, form, jnp.asarray(1.0))
+    few, *_ = starts.base_from(sent, form, jnp.asarray(1.0))
     assert np.sum(few.C**2) < 0.02 * np.sum(base.C**2)
 
 
@@ -196,7 +196,7 @@ def test_two_traces_are_the_hessian_of_softmax_at_zero():
             opened(starts.measured(twice, w + 1, yes, form))[0],
         )
     )(jnp.zeros(p * K))
-    (C, rest), diagonal = base_from(sent, form, jnp.asarray(1e9))
+    (C, rest), diagonal, _ = base_from(sent, form, jnp.asarray(1e9))
     H = np.kron(X.T @ X / n, np.eye(K) / K - 1 / K**2)
     np.testing.assert_allclose(diagonal, np.diag(H), rtol=1e-6)
     # eight bits of correlations: half a unit of 1/127 for each of 5 columns
@@ -217,12 +217,69 @@ def test_of_sites_that_bend_each_its_own_way_the_diagonal_counts(same):
     losses = [lambda w, v=signs[0 if same else i]: w @ w / 2 + 5 * (w @ v) ** 2 for i in (1, 2, 3)]
     measured = lambda f: opened(starts.measured(f, jnp.zeros(8), jnp.asarray(True), Form(8, 1)))
     sent, spread = jax.tree.map(lambda *x: sum(x) / 3, *map(measured, losses))
-    (C, rest), diagonal = base_from(sent, Form(8, 1), jnp.asarray(1e9), spread)
+    (C, rest), diagonal, differ = base_from(sent, Form(8, 1), jnp.asarray(1e9), spread)
+    np.testing.assert_allclose(differ, 0 if same else 1, atol=0.02)
     H0 = np.asarray(C @ C.T + jnp.diag(rest))
     v = signs[0]
     expected = np.eye(8) + 10 * np.outer(v, v) if same else 11 * np.eye(8)
     np.testing.assert_allclose(H0, expected, atol=11 / 127)  # a unit of eight bits
     np.testing.assert_allclose(diagonal, 11.0)
+
+
+def test_sites_with_few_rows_of_the_same_kind_do_not_differ():
+    """Of 30 rows each of the same 8 normal columns, of squares 1/30 on average in each of 8 7
+    correlations: chance is all of what the sites have apart."""
+    measured = lambda f: opened(starts.measured(f, jnp.zeros(8), jnp.asarray(True), Form(8, 1)))
+
+    def differ(seed: int, rows: float) -> float:
+        X = np.random.default_rng(seed).normal(size=(3, 30, 8))
+        losses = [lambda w, X=X: jnp.sum((X @ w) ** 2) / 60 for X in jnp.asarray(X)]
+        sent, spread = jax.tree.map(lambda *x: sum(x) / 3, *map(measured, losses))
+        return float(base_from(sent, Form(8, 1), jnp.asarray(rows), spread).differ)
+
+    assert max(differ(seed, 3 * 30.0) for seed in range(5)) < starts.DIFFER
+    assert min(differ(seed, 1e9) for seed in range(5)) > 0.5  # had the sites any number of rows
+
+
+def test_a_pair_waits_for_more_sites_the_more_they_differ():
+    of = lambda differ: float(metrics.enough_where(0.4, jnp.asarray(differ)))
+    assert of(0.0) == pytest.approx(0.4)
+    assert of(0.1) == pytest.approx(0.8)
+    assert of(1.0) == pytest.approx(1.0)
+
+
+def test_a_pair_with_an_absurd_curvature_is_left_out():
+    """Of H₀ = I the ratio is y'y / s'y: 1 + t² for y = s + t v, with v orthogonal to s."""
+    base = metrics.Base(jnp.zeros((2, 1)), jnp.ones(2))
+    s = jnp.asarray([1.0, 0.0])
+    put = lambda t: metrics.put_pair(
+        metrics.no_pairs(2, 4, s.dtype), base, s, jnp.asarray([1.0, t]), 0.0
+    )
+    assert [int(put(t).n) for t in (0.0, 2.9, 3.1, 100.0)] == [1, 1, 0, 0]
+
+
+def test_an_energy_that_was_low_by_chance_does_not_make_every_later_step_shorter():
+    """Once 1e-9, and then from 1e-3 on slowly less: c's least grows once, and no more."""
+    guard = guards.watched(guards.new_guard(jnp.float32), jnp.asarray(1e-9), jnp.asarray(1.0))
+    for visit in range(40):
+        guard = guards.watched(guard, jnp.asarray(1e-3 * 0.95**visit), jnp.asarray(1.0))
+    assert float(guard.least) <= 2
+    assert bool(guards.stalled(guard))  # what it reports stays as strict
+
+
+@pytest.mark.parametrize("differ", [False, True])
+def test_where_sites_differ_new_sites_send_their_hessian_later_too(differ):
+    """Of 7 x 2 parameters and 400 rows; columns have a common part whose signs are a site's own."""
+    random, N, rows = np.random.default_rng(3), 6, 400
+    signs = scipy.linalg.hadamard(8)[:N, 1:] if differ else np.ones((N, 7))
+    common = random.normal(size=(N, rows, 1)) * signs[:, None]
+    X = (common + random.normal(size=(N, rows, 7)) / 2).reshape(-1, 7)
+    y = random.integers(0, 2, N * rows)
+    given = {"partition": "parts", "parts": np.split(np.arange(N * rows), N), "l2": 0.1}
+    run = feddcd.run((X, y), algorithm="fedqn", model="softmax", tau=2, rounds=12, **given)
+    sent = np.diff(np.asarray(run.history["bytes_up"], float), prepend=0)
+    with_hessian = sum(sent > 2 * (7 * 2 + 4 + 2))
+    assert with_hessian > 1 if differ else with_hessian == 1
 
 
 def test_of_many_outputs_the_largest_eigenvalues_are_kept():
@@ -234,7 +291,7 @@ def test_of_many_outputs_the_largest_eigenvalues_are_kept():
     A *= np.trace(B) / np.trace(A)
     upper = lambda H: sent_square(jnp.asarray(H), 32)
     found = base_from((upper(A), upper(B)), form, jnp.asarray(1e9))
-    (C, rest), diagonal = jax.tree.map(np.asarray, found)
+    (C, rest), diagonal, _ = jax.tree.map(np.asarray, found)
     assert C.shape == (320, 199)
     H0, H, scale = C @ C.T + np.diag(rest), np.kron(A, B) / np.trace(B), np.sqrt(diagonal)
     ours, true = (np.linalg.eigvalsh(M / scale / scale[:, None])[::-1] for M in (H0, H))
@@ -380,7 +437,7 @@ def test_rounding_does_not_choose_among_equal_eigenvalues():
     def base_of(noise):
         moved = upper(A * (1 + noise * random.normal(size=A.shape)))
         turned = upper(B * (1 + noise * random.normal(size=B.shape)))
-        base, _ = starts.base_from((moved, turned), form, jnp.asarray(300.0))
+        base, *_ = starts.base_from((moved, turned), form, jnp.asarray(300.0))
         return np.asarray(base.C @ base.C.T) + np.diag(base.rest)
 
     with jax.enable_x64(True):

@@ -37,14 +37,16 @@ class Caution(NamedTuple):
     energy: Scalar  # of the last round: about the gap that is left
     low: Scalar  # the least energy
     idle: Scalar  # visits of everybody since
-    stuck: Scalar  # the same, since c's least grew
+    stuck: Scalar  # visits without a better one since c's least grew: once it was low by chance,
+    # none may ever be lower
+    lately: Scalar  # the least energy since c's least grew
     loss: Scalar  # the first
 
 
 def new_guard(dtype) -> Caution:
     one = jnp.ones((), dtype)
     zero, never = 0 * one, jnp.inf * one
-    return Caution(one, FALL * one, 0.1 * one, zero, one, one, never, never, zero, zero, one)
+    return Caution(one, FALL * one, 0.1 * one, zero, one, one, never, never, zero, zero, never, one)
 
 
 def judged(guard: Caution, ratio: Scalar) -> Caution:
@@ -71,13 +73,18 @@ def watched(guard: Caution, energy: Scalar, share: Scalar) -> Caution:
     """After a round; `energy` estimates the gap that is left."""
     better = (energy < BETTER * guard.low) | (energy < 1e-13 * guard.loss)
     idle = jnp.where(better, 0.0, guard.idle + share)
-    stuck = jnp.where(better, 0.0, guard.stuck + share)
+    falls = energy < BETTER * guard.lately
+    stuck = jnp.where(better | falls, 0.0, guard.stuck + share)
     more = stuck > PATIENCE
     least = jnp.where(better, jnp.maximum(1.0, EASE * guard.least), guard.least)
     least = jnp.where(more, jnp.minimum(2 * least, LARGEST_LEAST), least)
-    low = jnp.where(better, energy, guard.low)
     return guard._replace(
-        energy=energy, low=low, idle=idle, least=least, stuck=jnp.where(more, 0.0, stuck)
+        energy=energy,
+        low=jnp.where(better, energy, guard.low),
+        idle=idle,
+        least=least,
+        stuck=jnp.where(more, 0.0, stuck),
+        lately=jnp.where(more, jnp.inf, jnp.where(falls, energy, guard.lately)),
     )
 
 

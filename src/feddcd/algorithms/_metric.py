@@ -21,6 +21,8 @@ Flat = Float[Array, " d"]
 ENOUGH = 0.2  # of all weight, for a pair; of few sites more,
 VISITS = 8  # as many sites as that,
 MOST_ENOUGH = 0.5  # but not more of the weight
+PATIENT = 10.0  # times as much more, the more sites differ; up to once all of it
+STEEP = 10.0  # times H₀, along a pair: above, sites that differ made it up
 DAMP = 0.2  # Powell's
 GAMMA = (0.02, 1.0)  # least and most of γ
 PAIRS = 100  # the most that are kept
@@ -89,6 +91,11 @@ def enough_of(N: int) -> float:
     return max(ENOUGH, min(MOST_ENOUGH, VISITS / N))
 
 
+def enough_where(enough: float, differ: Scalar) -> Scalar:
+    """Where sites differ, a pair of a few of them says little of all."""
+    return jnp.minimum(enough * (1 + PATIENT * differ), 1.0)
+
+
 def nothing_learned(d: int, p: int, rank: int, memory: int, dtype) -> MetricState:
     zero = jnp.zeros(d, dtype)
     base = Base(jnp.zeros((p, rank), dtype), jnp.ones(p, dtype))
@@ -101,7 +108,9 @@ def nothing_learned(d: int, p: int, rank: int, memory: int, dtype) -> MetricStat
     return MetricState(gathered, pairs, metric)
 
 
-def learn(learned: MetricState, more: Gathered, l2: float, enough: float = ENOUGH) -> MetricState:
+def learn(
+    learned: MetricState, more: Gathered, l2: float, enough: float | Scalar = ENOUGH
+) -> MetricState:
     """With a pair, once enough weight is gathered."""
     gathered = tree.add(learned.gathered, more)
 
@@ -137,7 +146,8 @@ def base_energy(metric: Metric, v: Flat, l2: float) -> Scalar:
 
 
 def put_pair(pairs: Secants, base: Base, s: Flat, y: Flat, l2: float) -> Secants:
-    """With (s, y), the oldest left out if there is no room; unchanged where s'y is not above 0."""
+    """With (s, y), the oldest left out if there is no room; unchanged where s'y is not above 0, or
+    so small that M would be far too large along y."""
     sy = s @ y
     shifted = _factored(base, jnp.ones((), s.dtype), 1e-3 * l2)
     ratio = y @ _base_solve(base, *shifted, y) / jnp.where(sy > 0, sy, 1)
@@ -151,7 +161,7 @@ def put_pair(pairs: Secants, base: Base, s: Flat, y: Flat, l2: float) -> Secants
         at + 1,
         jnp.roll(pairs.ratios, -1).at[-1].set(ratio),
     )
-    good = (sy > 0) & jnp.isfinite(ratio)
+    good = (sy > 0) & (ratio <= STEEP)
     return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, pairs)
 
 

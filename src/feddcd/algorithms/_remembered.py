@@ -60,4 +60,5 @@ class QNServer(NamedTuple):
     scale: Int[Array, " d"]
     guard: Caution
     learned: MetricState
-    shown: Extra | None  # sum of the Hessians that were sent, where new sites send theirs later
+    shown: Extra | None  # sum of the Hessians that were sent, where new sites may send theirs later
+    differ: Scalar  # how much sites do, as their Hessians say: from 0 to 1

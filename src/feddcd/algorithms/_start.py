@@ -31,7 +31,10 @@ from ._metric import NUMBERS, Base, Flat
 SITES = 3  # of the first cohort
 WHOLE = 199  # inputs, up to which the Hessian is sent as it is; the most factors of H₀
 MATRIX = 1000  # parameters, up to which two traces stand for it
-SMALL = 12  # parameters, up to which new sites send their Hessian in later rounds, too
+SMALL = 12  # parameters, up to which new sites send their Hessian in later rounds, too; or inputs
+# for each output, where the first sites differ by more than
+DIFFER = 0.1
+SURE = 2.0  # times what chance is expected to do
 RANK = 20  # random vectors; their products with it are sent else; fewer where d is very large
 INPUTS = 128  # the same, of the inputs of a matrix: RANK for each output, but not more
 BITS: Bits = 8
@@ -63,6 +66,23 @@ class Form(NamedTuple):
     @property
     def whole(self) -> bool:
         return self.p <= WHOLE and self.size <= MATRIX
+
+    @property
+    def small(self) -> bool:
+        return self.size <= SMALL
+
+    @property
+    def cheap(self) -> bool:
+        """A Hessian takes no more bytes than six changes of a gradient."""
+        return self.whole and self.p <= SMALL * self.K
+
+
+class Begun(NamedTuple):
+    """H₀, its diagonal, and how much sites differ: from 0 to 1."""
+
+    base: Base
+    diagonal: Flat
+    differ: Scalar
 
 
 def form_of(like: Params) -> Form:
@@ -153,14 +173,14 @@ def nothing_shown(form: Form, dtype) -> Extra:
 
 def base_from(
     sent: PyTree, form: Form, rows: Scalar, spread: Scalar | float = 0.0, unseen: float | Scalar = 1
-) -> tuple[Base, Flat]:
-    """H₀ from the mean of what sites with these rows sent, opened, and its diagonal. `spread` is
-    the mean of their squared correlations, `unseen` the part of all weight that others have."""
+) -> Begun:
+    """From the mean of what sites with these rows sent, opened. `spread` is the mean of their
+    squared correlations, `unseen` the part of all weight that others have."""
     if not form.whole:
         base, diagonal = _sketched_base(sent, _probes(form, sent.dtype))
         if form.K > 1:
             base = _shrunk(base, diagonal, _doubt(form.p, rows.astype(sent.dtype)))
-        return base, jnp.repeat(diagonal, form.K)
+        return Begun(base, jnp.repeat(diagonal, form.K), jnp.zeros((), sent.dtype))
     A, B = sent if form.K > 1 else (sent, jnp.ones(1, sent.dtype))
     return _whole_base(A, B, form, rows, spread, unseen)
 
@@ -171,8 +191,8 @@ def _probes(form: Form, dtype) -> Float[Array, "p r"]:
 
 def _whole_base(
     A: Array, B: Array, form: Form, rows: Scalar, spread: Scalar | float, unseen: Scalar | float
-) -> tuple[Base, Flat]:
-    """H₀ from the upper triangles of A and B; the correlations of inputs are rounded."""
+) -> Begun:
+    """From the upper triangles of A and B; the correlations of inputs are rounded."""
     p, K = form
     of_inputs, inputs, P = _correlations(A, p)
     of_outputs, outputs, Q = _correlations(B, K)
@@ -196,8 +216,12 @@ def _whole_base(
     C = jnp.sqrt(diagonal)[:, None] * vectors * jnp.sqrt(part * jnp.maximum(values - floor, 0))
     base = Base(C, floor * diagonal)
     common = jnp.sum(inputs**2) - p
-    doubt = jnp.maximum(_doubt(p, rows.astype(A.dtype)), unseen * _chance(spread, common))
-    return _shrunk(base, diagonal, doubt), diagonal
+    rows = rows.astype(A.dtype)
+    doubt = jnp.maximum(_doubt(p, rows), unseen * _part(spread - common, common) ** 2)
+    # its few rows make a site's squares so much larger, were its columns independent
+    few = p * (p - 1) * SITES / jnp.maximum(rows, 1)
+    differ = _part(spread - common - SURE * few, common)
+    return Begun(_shrunk(base, diagonal, doubt), diagonal, differ)
 
 
 def _above(values: Flat, last: Scalar) -> Flat:
@@ -207,12 +231,12 @@ def _above(values: Flat, last: Scalar) -> Flat:
     return jnp.where(last > 0, jnp.clip(excess / EDGE, 0, 1), values > 0).astype(values.dtype)
 
 
-def _chance(spread: Scalar | float, common: Scalar) -> Scalar:
+def _part(excess: Scalar | float, common: Scalar) -> Scalar:
     """The part of the mean's squared correlations that differs between sites, and so is chance.
     Ledoit and Wolf shrink by it; here by its square, as a small part does less harm than a diagonal
     that stands for it."""
-    chance = jnp.maximum(spread - common, 0) / (SITES - 1)
-    return jnp.minimum(chance / jnp.where(common > 0, common, 1), 1) ** 2
+    chance = jnp.maximum(excess, 0) / (SITES - 1)
+    return jnp.minimum(chance / jnp.where(common > 0, common, 1), 1)
 
 
 def _square_of_correlations(H: Float[Array, "d d"]) -> Scalar:

@@ -60,10 +60,6 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         return starts.form_of(self.like)
 
     @property
-    def _small(self) -> bool:
-        return self.size <= starts.SMALL
-
-    @property
     def _large(self) -> bool:
         return not self._form.whole
 
@@ -74,9 +70,9 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
             d, *starts.shape_of(self._form), metrics.pairs_of(d), x.dtype
         )
         exponents, guard = jnp.zeros(d, jnp.int8), guards.new_guard(x.dtype)
-        shown = starts.nothing_shown(self._form, x.dtype) if self._small else None
+        shown = starts.nothing_shown(self._form, x.dtype) if self._form.cheap else None
         no, alone = jnp.asarray(False), jnp.asarray(self._large)
-        return QNServer(x, alone, zero, zero, none, no, exponents, guard, learned, shown)
+        return QNServer(x, alone, zero, zero, none, no, exponents, guard, learned, shown, none)
 
     def init_client(self, f: AbstractProblem, w: Params) -> QNClient:
         x = ravel_pytree(w)[0]
@@ -88,7 +84,10 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
 
     def broadcast(self, server: QNServer, key: Key) -> QNDown:
         opening = ~server.started
-        asks = opening | (server.seen < starts.ALL) if self._small else opening & ~server.alone
+        asks = opening & ~server.alone
+        if self._form.cheap:
+            wanted = jnp.asarray(self._form.small) | (server.differ > starts.DIFFER)
+            asks |= wanted & (server.seen < starts.ALL)
         return QNDown(server.x, server.scale, server.alone, opening, asks, asks)
 
     def addressed(self, down: QNDown, place: Int[Array, ""], asked: Int[Array, ""]) -> QNDown:
@@ -166,7 +165,8 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         # before the metric starts sites do not send changes apart
         part = jnp.where(sent.change.there > 0, share, 0)
         more = metrics.Gathered(part * known.moved, part * y, part * known.seen)
-        learned = metrics.learn(server.learned, more, self._l2, self.enough)
+        enough = metrics.enough_where(self.enough, server.differ)
+        learned = metrics.learn(server.learned, more, self._l2, enough)
         bend, guess = bend + self._l2 * known.square, known.guess
         certain = (guess > 0) & ~opening
         ratio = jnp.where(certain, bend / jnp.where(certain, guess, 1), 1.0)
@@ -185,14 +185,16 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         def begin() -> QNServer:
             (sent, spread), rows = jax.tree.map(lambda x: x / start.there, start.value)
             unseen = 1 - (start.there if server.shown is not None else share * start.there)
-            base, diagonal = starts.base_from(sent, self._form, starts.SITES * rows, spread, unseen)
-            metric = metrics.assembled(base, server.learned.pairs, self._l2)
+            begun = starts.base_from(sent, self._form, starts.SITES * rows, spread, unseen)
+            metric = metrics.assembled(begun.base, server.learned.pairs, self._l2)
             learned, yes = server.learned._replace(metric=metric), jnp.asarray(True)
             _, r = self._residual(server)
             guard = guards.measured(server.guard, r @ metrics.solve(metric, r, self._l2) / 2)
             guard = tree.where(server.started, server.guard, guard)
-            exponents = starts.exponents(diagonal)
-            return server._replace(started=yes, scale=exponents, learned=learned, guard=guard)
+            return server._replace(
+                started=yes, scale=starts.exponents(begun.diagonal), learned=learned, guard=guard,
+                differ=begun.differ.astype(server.x.dtype),
+            )  # fmt: skip
 
         return jax.lax.cond(come, begin, lambda: server)
 

@@ -20,7 +20,7 @@ from ..runs.spec import Setting
 from .methods import digest_of
 from .problems import RaceProblem
 
-VERSION = 7  # of the numbers: raise it when a change of the code changes them
+VERSION = 8  # of the numbers: raise it when a change of the code changes them
 SHARES = (0.1, 0.3, 1.0)
 BITS = (64, 8)
 TARGETS = (1e-3, 1e-6, 1e-9)
