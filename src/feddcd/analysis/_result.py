@@ -14,7 +14,7 @@ from ..formula import INTERCEPT, DesignColumn, label, read_formula
 from ._coefficients import Statistic
 from ._contrast import contrasts
 from ._cost import Choice
-from ._inference import compare, vif, wald
+from ._inference import compare, is_constant, vif, wald
 from ._influence import Hinge, hinge
 from ._intervals import with_intervals
 from ._measures import LinearFit, overdispersed
@@ -181,8 +181,8 @@ class TableResult(AbstractPrinted):
         return [c for c in dict.fromkeys(c.column for c in self.coefficients) if c not in apart]
 
     def has_ratio(self, c: Coefficient) -> bool:
-        """e^intercept and e^threshold are no ratios of two groups."""
-        return self.ratio is not None and c.column not in {INTERCEPT, *self.thresholds}
+        """e^intercept, and that of what stands in for it, are no ratios of two groups."""
+        return self.ratio is not None and not is_constant(self, c.column)
 
     def is_of_site(self, column: str) -> bool:
         return self.site_effects == "fixed" and column.startswith("site[")

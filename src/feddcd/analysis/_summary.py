@@ -11,6 +11,7 @@ from ..data.capping import notes as cap_notes
 from . import _digits as digits
 from . import _layout as layout
 from . import _more
+from ._baseline import contrast_notes, offset_note, site_of_reference
 from ._digits import Range, about, significant
 from ._measures import OVERDISPERSED
 from ._offsets import unusual_offset
@@ -23,14 +24,6 @@ from .protocol import APART
 
 FORMULA, MOST_APART = "Formula: ", 20
 NA_ORDINAL = "NA: feddcd computes no null deviance and no Pearson's X² for family ordinal."
-CONTRASTS = {
-    "sum": "each coefficient compares a level with the mean of all levels (sum contrasts)",
-    "helmert": (
-        "each coefficient compares a level with the mean of the levels before it (Helmert "
-        "contrasts, scaled as in R)"
-    ),
-    "poly": "the coefficients are the parts of a trend over the levels (polynomial contrasts)",
-}
 
 MORE_SPREAD = {  # by family: those with the same mean, whose outcomes may vary more
     "binomial": ["quasibinomial"],
@@ -212,10 +205,13 @@ def _notes(result: TableResult) -> list[str]:
         scale = [f"{told} (computed with divisor n)."]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
+    if (site := site_of_reference(result)) is not None:
+        references.append(f"site[...]: reference {site}")
     references += contrast_notes(result)
     dispersion = over_dispersion(result)
     left_out = left_out_notes(result) + [f"{told}." for told in without_rows(result)]
     unknown = [NA_ORDINAL] if result.family == "ordinal" else []
+    offsets = [offset_note(result, beside=True), unusual_offset(result)]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
         *scale,
@@ -227,16 +223,8 @@ def _notes(result: TableResult) -> list[str]:
         *left_out,
         *theta,
         *unknown,
-        *filter(None, [unusual_offset(result), uncounted(result), dispersion]),
+        *filter(None, [*offsets, uncounted(result), dispersion]),
     ]
-
-
-def contrast_notes(result: TableResult) -> list[str]:
-    """What the coefficients of categories without a reference compare."""
-    design = None if result.predictor is None else result.predictor.design
-    parts = [part for column in design.columns for part in column.parts] if design else []
-    told = [f"{p.column or p.text}: {CONTRASTS[p.coding]}" for p in parts if p.coding in CONTRASTS]
-    return list(dict.fromkeys(told))
 
 
 def left_out_notes(result: TableResult) -> list[str]:

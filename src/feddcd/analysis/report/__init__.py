@@ -135,7 +135,7 @@ def _tables(fit: TableResult) -> str:
     for name, frame in fit.more.items():
         head, *rows = _more.cells(frame)
         rows = [[name, *map(_typeset, line)] for name, *line in rows]
-        made.append(table(_more.TITLES[name], head, ("", rows)))
+        made.append(table(_more.title(name, frame), head, ("", rows)))
     return page.section("Tests and contrasts", *made)
 
 

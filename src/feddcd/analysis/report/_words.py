@@ -8,11 +8,13 @@ import numpy as np
 
 from ..._text import count, number, trim, upper
 from ...data.capping import notes as cap_notes
-from ...formula import INTERCEPT, label
+from ...formula import label
+from .._baseline import contrast_notes, offset_note, site_of_reference
+from .._inference import is_constant
 from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import contrast_notes, left_out_notes, over_dispersion, without_rows
+from .._summary import left_out_notes, over_dispersion, without_rows
 from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
@@ -120,8 +122,7 @@ def strongest(fit: TableResult) -> list[Coefficient]:
 
 def is_effect(fit: TableResult, c: Coefficient) -> bool:
     """Neither the intercept nor what stands for a site."""
-    apart = {INTERCEPT, *fit.thresholds}
-    return c.column not in apart and not fit.is_of_site(c.column)
+    return not is_constant(fit, c.column) and not fit.is_of_site(c.column)
 
 
 def about(fit: TableResult) -> str:
@@ -204,11 +205,14 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
         notes.append(
             "Each site has its own intercept, so the effects compare only rows of the same site."
         )
+        if (site := site_of_reference(fit)) is not None:
+            notes.append(f"Each coefficient of a site compares this site with {site}.")
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Each category is compared with its reference level ({told}).")
     notes += [f"{told}." for told in contrast_notes(fit)]
     notes += left_out_notes(fit)
+    notes += filter(None, [offset_note(fit)])
     notes += [f"{told}." for told in without_rows(fit)]
     found = [unusual_offset(fit, not paper), uncounted(fit, not paper)]
     found.append(over_dispersion(fit, not paper))
