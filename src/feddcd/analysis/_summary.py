@@ -223,7 +223,7 @@ def _notes(result: TableResult) -> list[str]:
         *left_out,
         *theta,
         *unknown,
-        *filter(None, [*offsets, uncounted(result), dispersion]),
+        *filter(None, [uncertain_theta(result), *offsets, uncounted(result), dispersion]),
     ]
 
 
@@ -246,6 +246,19 @@ def without_rows(result: TableResult) -> list[str]:
         f"{'it' if len(levels) == 1 else 'them'}"
         for name, levels in result.empty_levels.items()
     ]
+
+
+def uncertain_theta(result: TableResult, remedy: bool = True) -> str:
+    """Where the outcomes hardly vary more than Poisson's: theta then runs off, and so does its
+    standard error, as 1/theta is near 0."""
+    theta, std_err = result.theta, result.theta_se
+    if theta is None or std_err is None or std_err <= theta:
+        return ""
+    advice = ". --family poisson gives almost the same table" if remedy else ""
+    return (
+        "The outcomes hardly vary more than in a Poisson model, so theta is not well known: its "
+        f"standard error is larger than theta{advice}."
+    )
 
 
 def _theta(theta: float, std_err: float | None) -> str:

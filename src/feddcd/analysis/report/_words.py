@@ -14,7 +14,7 @@ from .._inference import is_constant
 from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import left_out_notes, over_dispersion, without_rows
+from .._summary import left_out_notes, over_dispersion, uncertain_theta, without_rows
 from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
@@ -214,7 +214,8 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
     notes += left_out_notes(fit)
     notes += filter(None, [offset_note(fit)])
     notes += [f"{told}." for told in without_rows(fit)]
-    found = [unusual_offset(fit, not paper), uncounted(fit, not paper)]
+    found = [uncertain_theta(fit, not paper), unusual_offset(fit, not paper)]
+    found.append(uncounted(fit, not paper))
     found.append(over_dispersion(fit, not paper))
     return [*notes, *filter(None, found)]
 
