@@ -186,3 +186,24 @@ def test_a_number_that_may_mean_a_missing_value_is_named(capsys, code, told):
         assert told is None or told in text
     if told:
         assert "missing value, give" not in glm(capsys, "death ~ age", "--na", str(code), "--force")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--firth"], "no bound is known for Firth's penalty"),
+        (["--link", "cauchit"], "with this link the likelihood can have more than one maximum"),
+    ],
+)
+def test_a_model_that_nobody_can_prove_is_done_and_says_so(capsys, options, why):
+    """--quiet prints notes that a result is not proven."""
+    told = f"note: not proven: {why}. Newton's method"
+    text = glm(capsys, "death ~ age", *options, "-q")
+    assert text.startswith(told)
+    assert re.search(r"method converged after \d+ exchanges$", text)
+    text = glm(capsys, "death ~ age", *options, "--force")
+    assert "Not proven: " in text
+    assert told not in text  # the table says it
+    text = glm(capsys, "death ~ age", *options, "-q", "--force", "--max-exchanges", "3", code=1)
+    assert text.startswith(told)
+    assert "did NOT converge after 3 exchanges" in text

@@ -13,22 +13,17 @@ from . import _layout as layout
 from . import _more
 from ._baseline import contrast_notes, offset_note, site_of_reference
 from ._digits import Range, about, significant
-from ._measures import OVERDISPERSED
 from ._offsets import unusual_offset
 from ._printed import lacking
 from ._result import TableResult
 from ._robust import named, notes
+from ._variation import over_dispersion, uncertain_theta
 from ._whole import uncounted
 from .families import CHOICES
 from .protocol import APART
 
 FORMULA, MOST_APART = "Formula: ", 20
 NA_ORDINAL = "NA: feddcd computes no null deviance and no Pearson's X² for family ordinal."
-
-MORE_SPREAD = {  # by family: those with the same mean, whose outcomes may vary more
-    "binomial": ["quasibinomial"],
-    "poisson": ["quasipoisson", "negative_binomial"],
-}
 
 
 def summary(result: TableResult, limit: int | None = None) -> str:
@@ -83,28 +78,6 @@ def _cells(row: Row) -> list[str]:
 
 def _ratios(row: Row) -> list[str]:
     return [significant(x.map(_exp)) for x in (row.coef, row.low, row.high)]
-
-
-def over_dispersion(result: TableResult, remedy: bool = True) -> str:
-    """In words, or nothing."""
-    if not result.overdispersed:
-        return ""
-    ratio = result.pearson / result.df_residual
-    return (
-        f"Over-dispersion: Pearson's X² is {ratio:.3g} times its degrees of freedom "
-        f"(this note appears above {OVERDISPERSED:g}). The outcomes vary more than the "
-        f"family allows{_allowed(result, remedy)}"
-    )
-
-
-def _allowed(result: TableResult, remedy: bool) -> str:
-    """Robust standard errors hold whatever the variance is; those of the model do not."""
-    if result.covariance != "model":
-        errors = f"{'clustered' if result.covariance == 'cluster' else 'robust'} standard errors"
-        return f". The {errors} of this table take this into account."
-    families = "".join(f" or --family {name}" for name in MORE_SPREAD.get(result.family, ()))
-    cure = f" Use --covariance HC1{families}." if remedy else ""
-    return f", so the standard errors are too small.{cure}"
 
 
 def _entered(result: TableResult) -> list[tuple[str, str]]:
@@ -246,19 +219,6 @@ def without_rows(result: TableResult) -> list[str]:
         f"{'it' if len(levels) == 1 else 'them'}"
         for name, levels in result.empty_levels.items()
     ]
-
-
-def uncertain_theta(result: TableResult, remedy: bool = True) -> str:
-    """Where the outcomes hardly vary more than Poisson's: theta then runs off, and so does its
-    standard error, as 1/theta is near 0."""
-    theta, std_err = result.theta, result.theta_se
-    if theta is None or std_err is None or std_err <= theta:
-        return ""
-    advice = ". --family poisson gives almost the same table" if remedy else ""
-    return (
-        "The outcomes hardly vary more than in a Poisson model, so theta is not well known: its "
-        f"standard error is larger than theta{advice}."
-    )
 
 
 def _theta(theta: float, std_err: float | None) -> str:

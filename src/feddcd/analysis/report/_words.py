@@ -14,7 +14,8 @@ from .._inference import is_constant
 from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import left_out_notes, over_dispersion, uncertain_theta, without_rows
+from .._summary import left_out_notes, without_rows
+from .._variation import over_dispersion, uncertain_theta
 from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
