@@ -202,8 +202,8 @@ class TableResult(AbstractPrinted):
             raise SpecError("this result cannot predict, because it does not contain the formula")
         if interval is None:
             return self.predictor.predict(X, offset, groups, self.sites)
-        rows, z = self.predictor.rows(X, offset, groups, self.sites)
-        return with_intervals(self, rows, z, interval)
+        found = with_intervals(self, self.predictor.rows(X, offset, groups, self.sites), interval)
+        return found.set_axis(X.index) if isinstance(X, pd.DataFrame) else found
 
     def test(self) -> pd.DataFrame:
         """Wald's test of each term, from the covariance of the table."""

@@ -240,7 +240,7 @@ class FederatedGLM(BaseEstimator):
 
         Returns:
             An array; for "multinomial" and "ordinal" with one column for each class. With
-                `interval`, a data frame with the columns mean, low, high.
+                `interval`, a data frame: mean, low, high. nan where a row lacks a value, as in R.
 
         Raises:
             SpecError: There was no fit yet.
