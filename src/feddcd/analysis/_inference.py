@@ -116,6 +116,13 @@ def is_constant(result: "TableResult", column: str) -> bool:
     return whole and is_full(result, column)
 
 
+def of_sites(result: "TableResult") -> dict[str, bool]:
+    """By label, whether a coefficient is that of a single site, as the intercept is beside effects
+    of the other sites."""
+    own = lambda c: result.is_of_site(c.column) or is_constant(result, c.column)
+    return {c.label: result.site_effects == "fixed" and own(c) for c in result.coefficients}
+
+
 def wald(result: "TableResult") -> pd.DataFrame:
     """One row per term that can be dropped; nan where clusters are too few to tell."""
     b, V = result.table["coef"].to_numpy(), result.covariance_matrix.to_numpy()

@@ -14,7 +14,7 @@ from ..formula import INTERCEPT, DesignColumn, label, read_formula
 from ._coefficients import Statistic
 from ._contrast import contrasts
 from ._cost import Choice
-from ._inference import compare, is_constant, vif, wald
+from ._inference import compare, is_constant, of_sites, vif, wald
 from ._influence import Hinge, hinge
 from ._intervals import with_intervals
 from ._measures import LinearFit, overdispersed
@@ -110,8 +110,7 @@ class TableResult(AbstractPrinted):
     @property
     def hinge(self) -> Hinge | None:
         """The site without which a coefficient would change most; None where it is not known."""
-        apart = {c.label: self.is_of_site(c.column) for c in self.coefficients}
-        return hinge(self.leave_one_out, apart)
+        return hinge(self.leave_one_out, of_sites(self))
 
     @property
     def terms(self) -> list[str]:

@@ -128,7 +128,8 @@ def is_effect(fit: TableResult, c: Coefficient) -> bool:
 
 def about(fit: TableResult) -> str:
     """What stands above their list."""
-    listed = fit.original_table.loc[[c.label for c in _listed(fit)]]
+    effects = _listed(fit)
+    listed = fit.original_table.loc[[c.label for c in effects]]
     clear = (listed["ci_low"] > 0) | (listed["ci_high"] < 0)
     which = "Of the terms with an effect of their own, this" if any(entangled(fit)) else "This"
     what = "has the effects that the data show most clearly: their"
@@ -136,9 +137,12 @@ def about(fit: TableResult) -> str:
     if not clear.any():
         end = f"None is clear: each interval includes {0 if fit.ratio is None else 1}."
         what = "has the effects whose"
+    scaled = any(unit_of(fit, c).size != 1 for c in effects)
+    step = " (by a round number near its standard deviation)" if scaled else ""
     return (
         f"{which} list {what} coefficients are furthest from zero, counted in standard errors. "
-        f"Each effect is for a change of one column, while the other columns do not change. {end}"
+        f"Each effect is for a change of one column, while the other columns do not change{step}. "
+        f"{end}"
     )
 
 
