@@ -12,8 +12,10 @@ import pytest
 
 from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
+from feddcd.analysis._fitting import told
 from feddcd.analysis.report import _alone, _quality, _words
 from feddcd.analysis.report._names import unit_of
+from feddcd.cli._tables import show_event
 from feddcd.report import charts
 from glm_stand_ins import Lazy, history, several, stand_in
 
@@ -218,6 +220,16 @@ def test_effects_are_ordered_by_z_and_in_the_right_direction():
     )
     assert len(odds) == 3
     assert not any("Intercept" in line for line in odds)
+
+
+def test_lines_of_progress_round_what_is_proven_up(capsys):
+    row = {"exchange": 3, "answered": 4, "asked": 4, "certified_error": 0.000611048}
+    assert told(row | {"objective": 1.0}).endswith("certified error 0.00062 standard errors")
+    assert told(row | {"objective": 1.0, "certified_error": np.inf}).endswith(
+        " inf standard errors"
+    )
+    show_event(row | {"event": "exchange"})
+    assert capsys.readouterr().out.endswith("certified error 0.00062 standard errors\n")
 
 
 def test_what_is_proven_is_never_rounded_down():
