@@ -35,6 +35,7 @@ KINDS = {
     "ordinal": "ordinal (proportional odds) regression",
 }
 STRONGEST = 3
+STEP = "An increase is by a round number near the standard deviation of the column. "
 
 
 def title(fit: TableResult) -> str:
@@ -138,11 +139,11 @@ def about(fit: TableResult) -> str:
         end = f"None is clear: each interval includes {0 if fit.ratio is None else 1}."
         what = "has the effects whose"
     scaled = any(unit_of(fit, c).size != 1 for c in effects)
-    step = " (by a round number near its standard deviation)" if scaled else ""
+    step = STEP if scaled else ""
     return (
         f"{which} list {what} coefficients are furthest from zero, counted in standard errors. "
-        f"Each effect is for a change of one column, while the other columns do not change{step}. "
-        f"{end}"
+        f"Each effect is for a change of one column, while the other columns do not change. "
+        f"{step}{end}"
     )
 
 
