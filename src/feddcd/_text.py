@@ -150,6 +150,8 @@ def probability(value: float) -> str:
 
 def upper(value: float) -> str:
     """Two digits, never rounded down: for what is proven."""
+    if not math.isfinite(value):
+        return _not_finite(value)
     if value <= 1e-15:
         return "1e-15"
     rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(value)))

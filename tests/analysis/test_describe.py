@@ -481,6 +481,34 @@ def test_the_table_names_what_is_left_out_and_how_to_keep_it(tmp_path, monkeypat
     assert [each.names for each in same.left_out] == [("crp",), ("day",)]
 
 
+def test_the_table_of_the_sites_is_written_as_printed(tmp_path):
+    result = feddcd.describe(patients(), ["age", "sex"], site="site")
+    printed = result.summary().partition("By site")[2]
+    shown = pd.read_csv({path.name: path for path in result.write(tmp_path)}["by_site.csv"])
+    assert list(shown)[2:] == list(result.sites.cells)
+    texts = [(tmp_path / f"by_site.{end}").read_text() for end in ("md", "tex")]
+    for name in result.sites.cells:
+        assert all(name in text for text in (*texts, printed.splitlines()[2]))
+    rows = shown.iloc[0].astype(str).tolist()
+    assert all(number in printed for number in rows[2:])
+    assert "400 rows at 3 sites." in texts[0]
+    alone = feddcd.describe(patients(), ["age", "sex"])
+    assert not any("by_site" in path.name for path in alone.write(tmp_path / "alone"))
+
+
+def test_a_result_is_printed_as_its_table():
+    result = feddcd.describe(patients(), ["age", "sex"])
+    assert str(result) == result.summary()
+    assert repr(result) == "<DescribeResult of 400 rows, 2 columns: print() shows the table>"
+
+
+@pytest.mark.parametrize("least", [0, 1, 5])
+def test_a_page_explains_what_it_hides_only_where_it_may(tmp_path, least):
+    """A count of 1 stood in the table whose page said that small counts are left out."""
+    *_, page = feddcd.describe(patients(), ["age", "sex"], least=least).write(tmp_path)
+    assert ("The table leaves out small counts" in page.read_text()) == (least > 1)
+
+
 def test_the_command(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     d = patients().assign(name=[f"patient {i}" for i in range(400)])
@@ -489,7 +517,8 @@ def test_the_command(tmp_path, monkeypatch):
     assert done.exit_code == 0, done.output
     assert "400 rows at 3 sites" in done.output
     assert "because it has more than 50 different words." in done.output
-    files = ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt"]
+    files = [f"by_site.{end}" for end in ("csv", "md", "tex")]
+    files += ["job.toml", "numbers.csv", "patterns.csv", "report.html", "summary.txt"]
     files += ["table1.csv", "table1.md", "table1.tex"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == files
     page = (tmp_path / "out" / "report.html").read_text()

@@ -126,6 +126,20 @@ def test_counts_without_over_dispersion_have_no_theta():
         FederatedGLM("negbin").fit(X, y, groups=np.arange(300) % 3)
 
 
+def test_a_theta_that_is_hardly_known_is_told():
+    rng = np.random.default_rng(2)
+    d = pd.DataFrame({"x": rng.normal(size=300)})
+    d["y"] = rng.poisson(np.exp(1 + 0.3 * d["x"]))
+    model = FederatedGLM("negative_binomial", "y ~ x").fit(d)
+    assert model.theta_se_ > model.theta_
+    told = "The outcomes hardly vary more than in a Poisson model, so theta is not well known"
+    assert f"{told}: its standard error is larger than theta. --family poisson" in model.summary()
+    assert told in model.result_.to_markdown()
+    assert "--family" not in model.result_.to_markdown()
+    d["y"] = rng.poisson(np.exp(1 + 0.3 * d["x"]) * rng.gamma(2, 0.5, 300))
+    assert told not in FederatedGLM("negative_binomial", "y ~ x").fit(d).summary()
+
+
 @pytest.mark.parametrize("theta", [0.05, 1.0, 50.0])
 def test_theta_is_found_from_far_away(theta):
     rng = np.random.default_rng(1)

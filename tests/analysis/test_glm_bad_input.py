@@ -220,11 +220,10 @@ def test_there_are_many():
     [
         (frame().assign(sex="x"), {}, "sex has 'x' at row 0, but the fit knows only the levels"),
         (frame().drop(columns="dose"), {}, "X has no column 'dose', which the formula needs"),
-        (put("sex", 3, None), {}, "sex has None at row 3, but the fit knows only the levels"),
         (array(), {}, "a formula needs a DataFrame, got ndarray"),
         ("p.csv", {}, "needs a DataFrame, got str. Read the file with pandas.read_csv first"),
         (frame(), {"offset": [1.0]}, "offset has 1 value, but the table has 24 rows"),
-        (put("dose", 3, np.nan), {}, "dose is nan at row 3, but it must be a finite number"),
+        (put("dose", 3, np.inf), {}, "dose is inf at row 3, but it must be a finite number"),
     ],
 )
 def test_refused_at_predict(X, options, message):
@@ -237,8 +236,34 @@ def test_refused_at_predict_from_arrays():
         ValueError, match="X has the column x2, but the model was fitted without it"
     ):
         fitted_array().predict(np.ones((2, 3)))
-    with pytest.raises(ValueError, match="x1 is nan at row 4"):
-        fitted_array().predict(array(4))
+    with pytest.raises(ValueError, match="x1 is inf at row 4"):
+        fitted_array().predict(np.where(np.isnan(array(4)), np.inf, array(4)))
+    assert np.flatnonzero(np.isnan(fitted_array().predict(array(4)))).tolist() == [4]
+
+
+@pytest.mark.parametrize(("name", "value"), [("dose", np.nan), ("sex", None), ("sex", np.nan)])
+def test_a_row_without_a_value_has_no_prediction(name, value):
+    """As in R, and as `glm --predict` has it: the other rows keep theirs, and their places."""
+    rows, broken = frame(), put(name, 3, value)
+    wanted = fitted().predict(rows)
+    wanted[3] = np.nan
+    np.testing.assert_array_equal(fitted().predict(broken), wanted)
+    named = broken.set_axis([f"p{i}" for i in range(len(broken))])
+    found = fitted().predict(named, interval=0.9)
+    np.testing.assert_array_equal(found["mean"], wanted)
+    assert found.index.tolist() == named.index.tolist()
+    assert found.loc["p3"].isna().all()
+    wanted[4] = np.nan
+    offset = np.where(np.arange(len(rows)) == 4, np.nan, 0)
+    np.testing.assert_array_equal(fitted().predict(broken, offset=offset), wanted)
+    assert np.isnan(fitted().predict(broken.iloc[[3]])).all()
+    with pytest.raises(ValueError, match="sex has 'x' at row 5"):
+        fitted().predict(broken.assign(sex=[*broken["sex"][:5], *["x"] * (len(rows) - 5)]))
+
+
+def test_a_row_without_a_site_has_no_prediction_beside_effects_of_sites():
+    fit = FederatedGLM("gaussian", "age ~ dose", site_effects="fixed").fit(frame(), groups="site")
+    assert np.flatnonzero(np.isnan(fit.predict(put("site", 2, None)))).tolist() == [2]
 
 
 @pytest.mark.parametrize("call", [lambda m: m.predict(array()), lambda m: m.summary()])

@@ -12,8 +12,10 @@ import pytest
 
 from feddcd import FederatedGLM, _text
 from feddcd.analysis import report
+from feddcd.analysis._fitting import told
 from feddcd.analysis.report import _alone, _quality, _words
 from feddcd.analysis.report._names import unit_of
+from feddcd.cli._tables import show_event
 from feddcd.report import charts
 from glm_stand_ins import Lazy, history, several, stand_in
 
@@ -155,8 +157,12 @@ def test_the_course_and_the_choice_are_told(tmp_path):
     assert [row[3] for row in rows] == ["5", "10", "15", "20"]
     assert [row[-1] for row in rows] == ["–", "3.2", "0.041", "0.0001"]
     assert "With 4 columns a Hessian is small" in found.text
-    assert "The bytes are those of gradients and Hessians alone." in found.text
-    assert found.table("Predicted cost")[1:] == [
+    fit = FITS["binomial"].result_
+    moved = _text.size(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum())
+    needed = f"{fit.n_exchanges} exchanges and {moved} for this table, with all other sums"
+    assert needed in found.text
+    assert found.table("Guess of the cost")[0][2] == "bytes of gradients and Hessians"
+    assert found.table("Guess of the cost")[1:] == [
         ["newton (chosen)", "4", "4.8 kB", "0.4 s"], ["feddcd", "61", "30 kB", "6.1 s"],
     ]  # fmt: skip
 
@@ -214,6 +220,16 @@ def test_effects_are_ordered_by_z_and_in_the_right_direction():
     )
     assert len(odds) == 3
     assert not any("Intercept" in line for line in odds)
+
+
+def test_lines_of_progress_round_what_is_proven_up(capsys):
+    row = {"exchange": 3, "answered": 4, "asked": 4, "certified_error": 0.000611048}
+    assert told(row | {"objective": 1.0}).endswith("certified error 0.00062 standard errors")
+    assert told(row | {"objective": 1.0, "certified_error": np.inf}).endswith(
+        " inf standard errors"
+    )
+    show_event(row | {"event": "exchange"})
+    assert capsys.readouterr().out.endswith("certified error 0.00062 standard errors\n")
 
 
 def test_what_is_proven_is_never_rounded_down():
@@ -349,12 +365,28 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     shown = number(rows["Age at admission, per 10 years"].split()[0])
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
     assert "An increase of Age at admission by 10 years is associated with" in found.text
+    assert "do not change. An increase is by a round number near the standard dev" in found.text
+    assert "The amount behind “per” is a round number near the standard deviation" in found.text
     assert "times the odds of death in hospital" in found.text
     events = int((frame.died == "yes").sum())
     assert f"The event is death in hospital, and it occurred {events} times." in found.text
     assert "west: its policy <b>does not</b> allow it" in found.text
     sites = found.table("What each site holds")
+    assert sites[0][:3] == ["site", "rows", "events"]
     assert [row[:2] for row in sites[1:]] == [["north", "200"], ["south", "200"]]
+    at = sites[0].index("its rows alone give a finite estimate")
+    assert [row[at] for row in sites[1:]] == ["yes", "yes"]
+
+
+def test_a_sum_of_counts_is_not_called_events(tmp_path):
+    frame = pd.DataFrame({"days": np.arange(60) % 7, "site": ["a", "b"] * 30})
+    frame["x"] = np.random.default_rng(0).normal(size=60)
+    fit = FederatedGLM("poisson", "days ~ x").fit(frame, groups="site")
+    found = page(tmp_path, fit)
+    sites = found.table("What each site holds")
+    assert sites[0][2] == "sum of days"
+    assert number(sites[1][2]) == frame.days[frame.site == "a"].sum()
+    assert "round number near" not in found.text  # one unit of x is shown
 
 
 @pytest.mark.parametrize(("sd", "step"), [(0.03, 0.02), (0.3, 1), (2, 1), (9, 10), (29, 20)])

@@ -87,3 +87,17 @@ def test_the_site_that_it_hangs_on_is_named(tmp_path):
         in report.write(alone, tmp_path / "other.html").read_text()
     )
     assert export.document(alone)["leave_one_site_out"]["largest"]["change"] is None
+
+
+def test_the_intercept_of_the_site_of_reference_is_no_finding(tmp_path):
+    """No rows but its own determine it, as with the effect of each other site."""
+    d = rows()
+    d.loc[d.site == "f", "gaussian"] += 4 * d.x[d.site == "f"]
+    model = FederatedGLM("gaussian", "gaussian ~ x + v", site_effects="fixed")
+    fit = model.fit(d, groups="site").result_
+    assert np.isnan(fit.leave_one_out.loc["Intercept", "a"])
+    assert fit.hinge[:2] == ("f", "x")
+    text = report.write(fit, tmp_path / "report.html").read_text()
+    assert "Without the site f, the coefficient of x would be lower by about " in text
+    assert "not determined" not in text
+    assert export.document(fit)["leave_one_site_out"]["largest"]["name"] == "x"

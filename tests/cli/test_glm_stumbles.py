@@ -87,6 +87,47 @@ def test_one_level_in_two_ways_is_said_of_the_column(capsys):
     assert "one level of sex is written in two ways, 'male' and 'Male'" in text
 
 
+def test_one_level_in_three_ways_is_told_in_all_of_them(capsys):
+    rows = patients()
+    rows.loc[rows.index[2], "sex"] = "MALE "
+    rows.to_csv("p.csv", index=False)
+    text = glm(capsys, "death ~ sex", code=2)
+    told = r"one level of sex is written in 3 ways, ('\w+ ?'|, | and | \(first on line \d+\))+\. "
+    assert re.search(f"{told}These words differ only by", text)
+    for way in ("'Male'", "'male'", "'MALE '"):
+        assert way in text
+
+
+def test_an_outcome_in_two_ways_is_told_with_what_to_do(capsys):
+    rows = patients().assign(death=lambda d: d.death.map({0: "alive", 1: "dead"}))
+    rows.loc[0, "death"] = "Dead"
+    rows.to_csv("p.csv", index=False)
+    assert glm(capsys, "death ~ age", code=2).endswith(
+        "differ only by spaces, or by small and capital letters: write each word in one way in all "
+        "rows"
+    )
+
+
+def test_a_number_with_words_in_all_rows_is_told_as_such(capsys):
+    """It would be a category with a level for each number."""
+    rows = patients().assign(age=lambda d: d.age.round().astype(int).astype(str) + " y")
+    rows.to_csv("p.csv", index=False)
+    text = glm(capsys, "death ~ age", code=2)
+    assert "and all other values have 'y' behind a number, too" in text
+    assert "write it without 'y'" in text
+
+
+def test_words_with_many_levels_are_told_as_a_category(capsys):
+    rows = patients().assign(person=[f"nr. {i % 40}" for i in range(200)])
+    rows.to_csv("p.csv", index=False)
+    told = "person has words, so it is a category with 40 levels. If it is a number, write only"
+    assert told in glm(capsys, "age ~ person", "--family", "gaussian")
+    rows.assign(death=[int(i % 40 == 7) for i in range(200)]).to_csv("p.csv", index=False)
+    text = glm(capsys, "death ~ person", "--force", code=2)
+    assert "separation: " in text
+    assert told in text
+
+
 def test_three_words_may_have_an_order(capsys):
     text = glm(capsys, "severity ~ age", code=2)
     assert "Use ordinal for words that have an order, multinomial for other words" in text
@@ -186,3 +227,24 @@ def test_a_number_that_may_mean_a_missing_value_is_named(capsys, code, told):
         assert told is None or told in text
     if told:
         assert "missing value, give" not in glm(capsys, "death ~ age", "--na", str(code), "--force")
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        (["--firth"], "no bound is known for Firth's penalty"),
+        (["--link", "cauchit"], "with this link the likelihood can have more than one maximum"),
+    ],
+)
+def test_a_model_that_nobody_can_prove_is_done_and_says_so(capsys, options, why):
+    """--quiet prints notes that a result is not proven."""
+    told = f"note: not proven: {why}. Newton's method"
+    text = glm(capsys, "death ~ age", *options, "-q")
+    assert text.startswith(told)
+    assert re.search(r"method converged after \d+ exchanges$", text)
+    text = glm(capsys, "death ~ age", *options, "--force")
+    assert "Not proven: " in text
+    assert told not in text  # the table says it
+    text = glm(capsys, "death ~ age", *options, "-q", "--force", "--max-exchanges", "3", code=1)
+    assert text.startswith(told)
+    assert "did NOT converge after 3 exchanges" in text

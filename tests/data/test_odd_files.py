@@ -208,7 +208,21 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\n€5,1\n€6.50,1\n",
         "column 'x' has '€5' on line 2: write numbers without other",
     ),
-    "below detection": ("x,y\n<0.5,1\n0.7,1\n", "column 'x' has '<0.5' on line 2: write numbers"),
+    "below detection": (
+        "x,y\n<0.5,1\n0.7,1\n",
+        (
+            "column 'x' has '<0.5' on line 2, which names a limit and no number. Write a number by "
+            "a rule that all sites agree on, for example half of the limit"
+        ),
+    ),
+    "years": (
+        "x,y\n" + "".join(f"{40 + k} y,1\n" for k in range(13)),
+        (
+            "column 'x' has '40 y' on line 2, and all other values have 'y' behind a number, too. "
+            "If the column is a number, write it without 'y'. If it is a category with 13 levels, "
+            "write a codebook with type = 'category'"
+        ),
+    ),
     "n/a among numbers": (
         "x,y\n1,1\n\nn/a,2\n3,1\n",
         (
@@ -343,6 +357,28 @@ def test_columns_that_are_not_to_be_used(content, message):
         check_used(table, ["y", "x"])
     assert str(error.value).startswith("t.csv: ")
     assert message in str(error.value)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [f"{5 * k} mg" for k in range(1, 13)],  # doses
+        [f"{k}{'ab'[k % 2]}" for k in range(20)],
+        [f"ward {k}" for k in range(20)],
+    ],
+)
+def test_numbers_with_letters_may_be_categories(values):
+    table = read("x,y\n" + "".join(f"{value},1\n" for value in values))
+    check_used(table, ["x"])
+
+
+def test_a_decimal_sign_that_was_given_is_not_asked_for_again():
+    Path("t.csv").write_text("x;y\n1,5;1\n2.5;1\n")
+    for name in ("t.csv", book({"a": [["x", "y"], ["1.5", 1]]})):
+        with pytest.raises(DataError) as error:
+            check_used(read_frame(name, how=Reading(decimal=",")), ["x"])
+        told = "but decimal=',' is given: write all numbers with ','"
+        assert str(error.value).endswith(told)
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def test_a_job_that_a_few_rows_would_dominate_is_foreseen(tmp_path):
     assert told.splitlines()[-1].startswith("  NOTE: "), "just before the decision"
     assert (
         "question 1, and the job would end. The reason is the rule 'dominance': 4 rows alone "
-        "give too large a part of a sum of squares of the column 'crp'"
+        "give more than 50 % of a sum of squares of the column 'crp'"
     ) in told
     assert REMEDY in told
     approve(site.folder, *waiting(site.folder))

@@ -28,6 +28,7 @@ from feddcd.federation.folder import FederationFolder, load_place
 from feddcd.federation.machine.studies import note_state
 from feddcd.federation.site import _masked
 from feddcd.federation.site import told as words
+from feddcd.federation.site._columns import dominated, domination
 from feddcd.federation.site._disclosure import Outgoing, Release, describe, record
 from feddcd.federation.site._roles import _check_constants
 from feddcd.federation.site._words import describe_job, notes
@@ -525,9 +526,37 @@ def test_a_dominated_column_is_named():
     rows = SiteRows(None, None, 40, names=("age", "crp"))
     with pytest.raises(Ruled) as refusal:
         check_answer(Policy(min_support=5), rows, analysis, question)  # pyright: ignore
-    told = "4 rows alone give too large a part of a sum of squares of the column 'crp'"
+    told = "4 rows alone give more than 50 % of a sum of squares of the column 'crp'"
     assert told in refusal.value.story
     assert "logarithm" in refusal.value.story
+
+
+@pytest.mark.parametrize(
+    ("parts", "share", "told"),
+    [
+        (
+            [9, 1, 1, 1, 1, 1, 1, 1],
+            0.5,
+            "4 rows alone give more than 50 % of a sum of the column 'x'",
+        ),
+        (
+            [9, 1, 1, 1, 1, 1, 1, 1],
+            0.8,
+            "1 row alone gives more than 50 % of a sum of the column 'x'",
+        ),
+        (
+            [9, 9, 9, 9, 1, 1, 1, 1],
+            0.8,
+            "4 rows alone give more than 80 % of a sum of the column 'x'",
+        ),
+        ([1] * 7 + [0] * 30, 0.5, "in the column 'x', fewer than 8 rows are not 0"),
+        ([1] * 4 + [0] * 30, 0.8, "in the column 'x', fewer than 5 rows are not 0"),
+    ],
+)
+def test_the_rows_that_dominate_a_sum_are_told(parts, share, told):
+    x = np.array(parts, float)
+    assert dominated(x[:, None], 5, share).all()
+    assert domination(x, 5, share, "a sum of the column 'x'") == told
 
 
 def test_a_name_with_spaces_is_explained():

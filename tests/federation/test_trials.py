@@ -159,8 +159,8 @@ FORESEEN = {
     "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule 'support': in the col"),
     "a dominated sum": (
         [(a, w, int((w == "a" and i % 4 == 0) or i % 10 == 1)) for i, (a, w, _) in enumerate(ROWS)],
-        "rule 'dominance': 4 rows alone give too large a part of a sum of the column 'ward[T.b]' "
-        "times the outcome",
+        "rule 'dominance': in the column 'ward[T.b]' times the outcome, fewer than 8 rows are not "
+        "0 (max_share = 0.5). A new plan can join levels with few rows",
     ),
     "a small cell": (
         [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],

@@ -66,10 +66,16 @@ REFUSED = {
     "ns(x, knots=c(9), Boundary.knots=c(0, 5))": "all knots must be between these numbers",
     "ns(x, knots=c(2, 1), Boundary.knots=c(0, 5))": "knots in increasing order",
     "ns(x, knots=c(z), Boundary.knots=c(0, 5))": "needs numbers as knots",
-    "rcs(x, 4)": "write at least 3 knots, for example rcs(x, c(20, 40, 60))",
+    "rcs(x, 4)": (
+        "write at least 3 knots as numbers, for example rcs(x, c(20, 40, 60)). Without these "
+        "numbers, R computes the knots from all rows, but no site has all rows"
+    ),
     "cut(x, 4)": "write the cut points as numbers, for example cut(x, c(0, 40, 60, Inf))",
     "x^2": "for the power, write I(x^2)",
-    "log(x, 2)": "log needs exactly one value",
+    "log(x, 2)": "log needs exactly one value; write log2(x)",
+    "log(x + 1, base=10)": "log needs exactly one value; write log10(x + 1)",
+    "log(x, base=3)": "log needs exactly one value; write I(log(x) / log(3))",
+    "log(x, z)": "log(x, z): log needs exactly one value",
     "C(race, contr.treatment(base=2))": "base is the number of a level; write the level itself",
     "C(race, base=2)": "base is the number of a level; write the level itself",
     "C(race, contr.treatment(3))": "3 is the number of levels; to make 3 the reference, write",

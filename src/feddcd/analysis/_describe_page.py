@@ -13,6 +13,7 @@ from ._describe_text import groups, head, notes, pattern_rows
 from ._description import DescribeResult, NumberSummary, Section
 from .protocol import APART
 
+HIDDEN = "Not shown"
 TERMS = {
     "Mean, SD": (
         "the average, and the standard deviation (with the number of rows minus one as divisor)."
@@ -29,7 +30,7 @@ TERMS = {
     "Missing together": (
         "the number of rows with missing values in all of these columns, and in no other column."
     ),
-    "Not shown": (
+    HIDDEN: (
         "a very small count could reveal something about one person. The table leaves out "
         "small counts, and numbers from which somebody could compute a small count."
     ),
@@ -54,8 +55,14 @@ def html(result: DescribeResult) -> str:
         _missing(result),
         _sites(result),
         page.section("In numbers", _facts(result)),
-        page.footer(TERMS),
+        page.footer(_terms(result)),
     )
+
+
+def _terms(result: DescribeResult) -> dict[str, str]:
+    """Those that this page needs: a table may hide nothing."""
+    hides = result.plan.least > 1 or any(result.careful)
+    return {name: told for name, told in TERMS.items() if hides or name != HIDDEN}
 
 
 def _lead(result: DescribeResult) -> str:

@@ -17,7 +17,7 @@ from ._describe_notes import notes as notes
 from ._describe_plan import QUARTILES, DescribePlan
 from ._description import DescribeResult, LevelSummary, NumberSummary, Section
 from ._layout import wrapped
-from ._printed import lacking
+from ._printed import AbstractPrinted, PrintedTable, lacking
 from .protocol import APART
 
 WIDTH = 118
@@ -257,6 +257,7 @@ def write(result: DescribeResult, folder: Path) -> Iterator[Path]:
     shown = pd.DataFrame(lines, columns=["column", "statistic", *_cells(result, result.table)])
     for frame, name in (
         (shown, "table1"),
+        *((_by_site(result, section), "by_site") for section in [result.sites] if section),
         (result.numbers(), "numbers"),
         (result.patterns, "patterns"),
     ):
@@ -266,3 +267,21 @@ def write(result: DescribeResult, folder: Path) -> Iterator[Path]:
     text = folder / "summary.txt"
     text.write_text(result.summary() + "\n", encoding="utf-8", newline="\n")
     yield text
+
+
+def _by_site(result: DescribeResult, section: Section) -> pd.DataFrame:
+    lines = [[heading, *row] for heading, rows in groups(result, section) for row in rows]
+    return pd.DataFrame(lines, columns=["column", "statistic", *_cells(result, section)])
+
+
+class BySite(AbstractPrinted):
+    """The second table, with a column for each site."""
+
+    def __init__(self, result: DescribeResult, section: Section):
+        self._result, self._section = result, section
+
+    def printed(self) -> PrintedTable:
+        whole, section = self._result, self._section
+        return PrintedTable(
+            head(whole, section), groups(whole, section, True), whole.printed().notes
+        )

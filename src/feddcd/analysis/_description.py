@@ -167,13 +167,23 @@ class DescribeResult(AbstractPrinted):
             told.insert(0, f"{plural(self.n_rows, 'row')} at {plural(self.n_sites, 'site')}.")
         return PrintedTable(head(self, self.table), groups(self, self.table, True), told)
 
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        of = plural(len(self.plan.names), "column")
+        return f"<DescribeResult of {plural(self.n_rows, 'row')}, {of}: print() shows the table>"
+
     def write(self, folder: Path) -> Iterator[Path]:
-        """table1.csv, .tex and .md, numbers.csv, patterns.csv, summary.txt; the report last."""
+        """table1.csv, .tex and .md, the same of by_site if there is such a table, numbers.csv,
+        patterns.csv, summary.txt; the report last."""
         from . import _describe_page, _describe_text
 
         folder.mkdir(parents=True, exist_ok=True)
         yield from _describe_text.write(self, folder)
         yield from self.write_printed(folder, "table1")
+        if self.sites is not None:
+            yield from _describe_text.BySite(self, self.sites).write_printed(folder, "by_site")
         yield _describe_page.write(self, folder / "report.html")
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from .._errors import SpecError
+from .._text import upper
 from ._model import model_for
 from ._regression import RegressionTable
 from ._result import TableResult
@@ -68,7 +69,7 @@ def told(row: dict[str, Any]) -> str:
         return ""
     return (
         f"exchange {row['exchange']}: {row['answered']} of {row['asked']} sites answered, "
-        f"objective {row['objective']:.6g}, certified error {row['certified_error']:.2g} "
+        f"objective {row['objective']:.6g}, certified error {upper(row['certified_error'])} "
         "standard errors"
     )
 

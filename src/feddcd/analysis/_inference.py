@@ -93,7 +93,7 @@ def dropped(result: "TableResult") -> dict[str, list[int]]:
     variables = {term: {part.text for part in _parts(result, first[term])} for term in found}
     inside = {a for a in found for b in found if variables[a] and variables[a] < variables[b]}
     if INTERCEPT not in columns:
-        inside |= {term for term in found if _is_full(result, first[term])}
+        inside |= {term for term in found if is_full(result, first[term])}
     return {term: at for term, at in found.items() if term not in inside}
 
 
@@ -102,9 +102,25 @@ def _parts(result: "TableResult", column: str) -> tuple[Part, ...]:
     return () if made is None else made.parts
 
 
-def _is_full(result: "TableResult", column: str) -> bool:
+def is_full(result: "TableResult", column: str) -> bool:
     codings = {part.coding for part in _parts(result, column)}
     return codings == {"full"} or result.is_of_site(column)
+
+
+def is_constant(result: "TableResult", column: str) -> bool:
+    """The intercept, a threshold, or what stands in for an intercept: a level of a category with
+    all of its levels, or a site."""
+    if column in (INTERCEPT, *result.thresholds):
+        return True
+    whole = all(c.column != INTERCEPT for c in result.coefficients)
+    return whole and is_full(result, column)
+
+
+def of_sites(result: "TableResult") -> dict[str, bool]:
+    """By label, whether a coefficient is that of a single site, as the intercept is beside effects
+    of the other sites."""
+    own = lambda c: result.is_of_site(c.column) or is_constant(result, c.column)
+    return {c.label: result.site_effects == "fixed" and own(c) for c in result.coefficients}
 
 
 def wald(result: "TableResult") -> pd.DataFrame:

@@ -8,6 +8,7 @@ import pandas as pd
 
 from .._errors import SpecError
 from ._inference import reference
+from ._predictor import PredictedRows
 from .families import family_of
 from .plan import check_level
 
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
     from ._result import TableResult
 
 
-def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) -> pd.DataFrame:
-    """For rows of the design matrix: mean, low, high; of linear models row_low and row_high, too,
-    between which the outcome of one new row of weight 1 lies."""
+def with_intervals(result: "TableResult", given: PredictedRows, level: Any) -> pd.DataFrame:
+    """Mean, low, high; of linear models row_low and row_high, too, between which the outcome of
+    one new row of weight 1 lies. All are nan for a row without a value."""
     check_level("interval", level)
     if result.classes is not None:
         raise SpecError(
@@ -26,6 +27,7 @@ def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) 
             settings={"interval": None},
         )
     loss, factor = family_of(result.family, result.link), reference(result).within(float(level))
+    rows, z, whole = given
     V = result.original_covariance.to_numpy()
     variance = np.sum((rows @ V) * rows, 1)
     half = factor * np.sqrt(np.maximum(variance, 0))
@@ -34,4 +36,4 @@ def with_intervals(result: "TableResult", rows: Any, z: np.ndarray, level: Any) 
     if loss.quadratic:
         wide = factor * np.sqrt(np.maximum(variance, 0) + result.dispersion)
         columns |= {"row_low": z[:, 0] - wide, "row_high": z[:, 0] + wide}
-    return pd.DataFrame(columns)
+    return pd.DataFrame(columns, index=np.flatnonzero(whole)).reindex(range(len(whole)))

@@ -9,20 +9,27 @@ import pandas as pd
 from .._text import printable
 from . import _layout as layout
 
+TESTED = "the model against a model without the term"
 TITLES = {
     "wald_tests": "Wald test of each term",
-    "lr_tests": "Likelihood-ratio test of each term: the model against a model without the term",
+    "lr_tests": f"Likelihood-ratio test of each term: {TESTED}",
     "contrasts": "Contrasts of coefficients",
     "vif": "Variance inflation",
 }
 Tables = Mapping[str, pd.DataFrame]
 
 
+def title(name: str, table: pd.DataFrame) -> str:
+    """Of nested models of which the dispersion is estimated, R's drop1 has an F test."""
+    by_f = name == "lr_tests" and "F" in table
+    return f"F test of each term: {TESTED}" if by_f else TITLES[name]
+
+
 def lines(more: Tables, limit: int | None = None) -> list[str]:
     """As a summary prints them, in lines of `limit` letters."""
     made = []
     for name, table in more.items():
-        made += ["", *layout.wrapped([TITLES[name]], limit), *_lines(table, limit)]
+        made += ["", *layout.wrapped([title(name, table)], limit), *_lines(table, limit)]
     return made
 
 

@@ -56,7 +56,8 @@ def unlike_case(words: Sequence[Any]) -> str:
     if not same:
         return ""
     words = sentence_list([repr(a) for a in same])
-    return f". {words} differ only by spaces, or by small and capital letters"
+    same = f"{words} differ only by spaces, or by small and capital letters"
+    return f". {same}: write each word in one way in all rows"
 
 
 def coded(y: pd.Series, outcome: Sequence[Any]) -> np.ndarray:

@@ -14,6 +14,15 @@ from .families import family_of
 from .table import Design, as_frame, pick
 
 
+class PredictedRows(NamedTuple):
+    """Of the rows that have all values: their design matrix and linear predictors; and which of
+    all rows these are."""
+
+    matrix: np.ndarray
+    z: np.ndarray
+    whole: np.ndarray
+
+
 class Predictor(NamedTuple):
     """What it needs of a fit."""
 
@@ -28,7 +37,13 @@ class Predictor(NamedTuple):
     thresholds: np.ndarray | None = None  # of an ordinal model
 
     def predict(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> np.ndarray:
-        _, z = self.rows(X, offset, groups, sites)
+        _, z, whole = self.rows(X, offset, groups, sites)
+        mean = self._mean(z)
+        found = np.full((len(whole), *mean.shape[1:]), np.nan)
+        found[whole] = mean
+        return found
+
+    def _mean(self, z: np.ndarray) -> np.ndarray:
         if self.thresholds is not None:
             return probabilities(z[:, 0], self.thresholds)
         mean = family_of(self.family, self.link or None).mean(z)
@@ -36,33 +51,41 @@ class Predictor(NamedTuple):
             return np.hstack([1 - mean.sum(1, keepdims=True), mean])
         return mean[:, 0]
 
-    def rows(
-        self, X: Any, offset: Any, groups: Any, sites: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Of the design matrix, and their linear predictors."""
+    def rows(self, X: Any, offset: Any, groups: Any, sites: np.ndarray) -> PredictedRows:
         if self.design is None:
             raise SpecError("this result cannot predict, because it does not contain the formula")
         frame = as_frame(X, need_names=self.formula is not None)
         lacking = [c for c in self.design.used if c not in frame.columns]
         if lacking and self.formula is not None:
             raise DataError(f"X has no column {lacking[0]!r}, which the formula needs")
+        o, group = pick(frame, offset, "offset"), self._group(frame, groups)
+        used = frame[[c for c in self.design.used if c in frame.columns]]
+        given = [each for each in (o, group) if each is not None]
+        whole = pd.concat([used, *given], axis=1).notna().all(axis=1).to_numpy(bool)
+        frame = frame.loc[whole]  # its index has the places of the rows
         matrix = self.design.matrix(frame)
-        check_finite(matrix, self.design.names, np.arange(len(frame)))
+        check_finite(matrix, self.design.names, np.flatnonzero(whole))
         apart = {*self.left_out, *([] if self.thresholds is None else [INTERCEPT])}
         matrix = matrix[:, [name not in apart for name in self.design.names]]
-        o = pick(frame, offset, "offset")
-        o = 0 if o is None else numbers_of(o, "offset")
-        if self.effects:
-            matrix = np.hstack([matrix, self._site_columns(frame, groups, sites)])
-        return matrix, matrix @ self.w + (o + self.design.offset(frame))[:, None]
+        o = 0 if o is None else numbers_of(o.loc[whole], "offset")
+        if group is not None:
+            matrix = np.hstack([matrix, self._site_columns(group.loc[whole], sites)])
+        z = matrix @ self.w + (o + self.design.offset(frame))[:, None]
+        return PredictedRows(matrix, z, whole)
 
-    def _site_columns(self, frame: pd.DataFrame, groups: Any, sites: np.ndarray) -> np.ndarray:
+    def _group(self, frame: pd.DataFrame, groups: Any) -> pd.Series | None:
+        """The site of each row, where the model needs it."""
+        if not self.effects:
+            return None
         groups = self.group if groups is None else groups
         if groups is None:
             raise SpecError(
                 "the model has site effects, so the argument groups must name the site of each row"
             )
-        site = np.asarray(pick(frame, groups, "groups"))
+        return pick(frame, groups, "groups")
+
+    def _site_columns(self, group: pd.Series, sites: np.ndarray) -> np.ndarray:
+        site = np.asarray(group)
         unseen = [v for v in pd.unique(pd.Series(site)) if v not in sites]
         if unseen:
             raise DataError(f"the site {unseen[0]!r} was not part of the fit")

@@ -14,7 +14,7 @@ from ..formula import INTERCEPT, DesignColumn, label, read_formula
 from ._coefficients import Statistic
 from ._contrast import contrasts
 from ._cost import Choice
-from ._inference import compare, vif, wald
+from ._inference import compare, is_constant, of_sites, vif, wald
 from ._influence import Hinge, hinge
 from ._intervals import with_intervals
 from ._measures import LinearFit, overdispersed
@@ -110,8 +110,7 @@ class TableResult(AbstractPrinted):
     @property
     def hinge(self) -> Hinge | None:
         """The site without which a coefficient would change most; None where it is not known."""
-        apart = {c.label: self.is_of_site(c.column) for c in self.coefficients}
-        return hinge(self.leave_one_out, apart)
+        return hinge(self.leave_one_out, of_sites(self))
 
     @property
     def terms(self) -> list[str]:
@@ -181,8 +180,8 @@ class TableResult(AbstractPrinted):
         return [c for c in dict.fromkeys(c.column for c in self.coefficients) if c not in apart]
 
     def has_ratio(self, c: Coefficient) -> bool:
-        """e^intercept and e^threshold are no ratios of two groups."""
-        return self.ratio is not None and c.column not in {INTERCEPT, *self.thresholds}
+        """e^intercept, and that of what stands in for it, are no ratios of two groups."""
+        return self.ratio is not None and not is_constant(self, c.column)
 
     def is_of_site(self, column: str) -> bool:
         return self.site_effects == "fixed" and column.startswith("site[")
@@ -202,8 +201,8 @@ class TableResult(AbstractPrinted):
             raise SpecError("this result cannot predict, because it does not contain the formula")
         if interval is None:
             return self.predictor.predict(X, offset, groups, self.sites)
-        rows, z = self.predictor.rows(X, offset, groups, self.sites)
-        return with_intervals(self, rows, z, interval)
+        found = with_intervals(self, self.predictor.rows(X, offset, groups, self.sites), interval)
+        return found.set_axis(X.index) if isinstance(X, pd.DataFrame) else found
 
     def test(self) -> pd.DataFrame:
         """Wald's test of each term, from the covariance of the table."""

@@ -17,6 +17,7 @@ from ._model import Model, not_finite
 from ._newton import Estimate
 from ._pilot import Pilot
 from ._sums import Moments
+from ._values import MANY_LEVELS, told_of_many
 from .families import COUNTS, THETA
 
 MOST = 8  # columns in a message
@@ -52,9 +53,18 @@ def separation(direction: np.ndarray, model: Model, sums: Moments) -> DataError:
     what = "counts of 0" if model.family in COUNTS else "outcomes"
     return DataError(
         f"separation: {_named(model, chosen, bool(alone))} some {what} perfectly, so there is no "
-        f"finite estimate; {remedy}",
+        f"finite estimate; {remedy}{_of_many_levels(model, chosen)}",
         settings=settings,
     )
+
+
+def _of_many_levels(model: Model, chosen: list[int]) -> str:
+    """A category with so many levels may be a number that was written with words."""
+    term, *others = {model.names[j].partition("[T.")[0] for j in chosen}
+    columns = [name for name in model.names if name.startswith(f"{term}[T.")]
+    if others or "(" in term or len(columns) < MANY_LEVELS:
+        return ""
+    return f". {told_of_many(term, len(columns) + 1)}"
 
 
 def _named(model: Model, chosen: list[int], alone: bool) -> str:

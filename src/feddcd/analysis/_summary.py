@@ -11,31 +11,19 @@ from ..data.capping import notes as cap_notes
 from . import _digits as digits
 from . import _layout as layout
 from . import _more
+from ._baseline import contrast_notes, offset_note, site_of_reference
 from ._digits import Range, about, significant
-from ._measures import OVERDISPERSED
 from ._offsets import unusual_offset
 from ._printed import lacking
 from ._result import TableResult
 from ._robust import named, notes
+from ._variation import over_dispersion, uncertain_theta
 from ._whole import uncounted
 from .families import CHOICES
 from .protocol import APART
 
 FORMULA, MOST_APART = "Formula: ", 20
 NA_ORDINAL = "NA: feddcd computes no null deviance and no Pearson's X² for family ordinal."
-CONTRASTS = {
-    "sum": "each coefficient compares a level with the mean of all levels (sum contrasts)",
-    "helmert": (
-        "each coefficient compares a level with the mean of the levels before it (Helmert "
-        "contrasts, scaled as in R)"
-    ),
-    "poly": "the coefficients are the parts of a trend over the levels (polynomial contrasts)",
-}
-
-MORE_SPREAD = {  # by family: those with the same mean, whose outcomes may vary more
-    "binomial": ["quasibinomial"],
-    "poisson": ["quasipoisson", "negative_binomial"],
-}
 
 
 def summary(result: TableResult, limit: int | None = None) -> str:
@@ -90,28 +78,6 @@ def _cells(row: Row) -> list[str]:
 
 def _ratios(row: Row) -> list[str]:
     return [significant(x.map(_exp)) for x in (row.coef, row.low, row.high)]
-
-
-def over_dispersion(result: TableResult, remedy: bool = True) -> str:
-    """In words, or nothing."""
-    if not result.overdispersed:
-        return ""
-    ratio = result.pearson / result.df_residual
-    return (
-        f"Over-dispersion: Pearson's X² is {ratio:.3g} times its degrees of freedom "
-        f"(this note appears above {OVERDISPERSED:g}). The outcomes vary more than the "
-        f"family allows{_allowed(result, remedy)}"
-    )
-
-
-def _allowed(result: TableResult, remedy: bool) -> str:
-    """Robust standard errors hold whatever the variance is; those of the model do not."""
-    if result.covariance != "model":
-        errors = f"{'clustered' if result.covariance == 'cluster' else 'robust'} standard errors"
-        return f". The {errors} of this table take this into account."
-    families = "".join(f" or --family {name}" for name in MORE_SPREAD.get(result.family, ()))
-    cure = f" Use --covariance HC1{families}." if remedy else ""
-    return f", so the standard errors are too small.{cure}"
 
 
 def _entered(result: TableResult) -> list[tuple[str, str]]:
@@ -212,10 +178,13 @@ def _notes(result: TableResult) -> list[str]:
         scale = [f"{told} (computed with divisor n)."]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
+    if (site := site_of_reference(result)) is not None:
+        references.append(f"site[...]: reference {site}")
     references += contrast_notes(result)
     dispersion = over_dispersion(result)
     left_out = left_out_notes(result) + [f"{told}." for told in without_rows(result)]
     unknown = [NA_ORDINAL] if result.family == "ordinal" else []
+    offsets = [offset_note(result, beside=True), unusual_offset(result)]
     theta = [] if result.theta is None else [_theta(result.theta, result.theta_se)]
     return [
         *scale,
@@ -227,16 +196,8 @@ def _notes(result: TableResult) -> list[str]:
         *left_out,
         *theta,
         *unknown,
-        *filter(None, [unusual_offset(result), uncounted(result), dispersion]),
+        *filter(None, [uncertain_theta(result), *offsets, uncounted(result), dispersion]),
     ]
-
-
-def contrast_notes(result: TableResult) -> list[str]:
-    """What the coefficients of categories without a reference compare."""
-    design = None if result.predictor is None else result.predictor.design
-    parts = [part for column in design.columns for part in column.parts] if design else []
-    told = [f"{p.column or p.text}: {CONTRASTS[p.coding]}" for p in parts if p.coding in CONTRASTS]
-    return list(dict.fromkeys(told))
 
 
 def left_out_notes(result: TableResult) -> list[str]:

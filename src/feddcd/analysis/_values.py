@@ -15,6 +15,7 @@ from ..formula import Formula
 NO_PREDICTOR = "so this column cannot be a predictor; leave the column out"
 WEIGHT = {"sample_weight": None}  # a setting that messages name
 FILL_IN = "Fill in the site, or remove these rows"
+MANY_LEVELS = 30  # a column of words with more may be one of numbers
 WORD = re.compile(r"[\w.]+")
 
 
@@ -94,23 +95,43 @@ def column(frame: pd.DataFrame, name: str) -> pd.Series:
     return frame[name]  # pyright: ignore
 
 
+def told_of_many(name: str, levels: int) -> str:
+    return (
+        f"{name} has words, so it is a category with {levels:,} levels. If it is a number, write "
+        "only numbers into this column"
+    )
+
+
+def many_levels(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    """Notes of columns of words that one may have meant as numbers."""
+    words = [name for name in names if frame[name].dtype.kind in "OTU"]
+    counts = {name: int(column(frame, name).nunique()) for name in words}
+    return [told_of_many(name, n) for name, n in counts.items() if n > MANY_LEVELS]
+
+
 def check_spelling(
     column: str, levels: Iterable[Any], what: str = "level", values: pd.Series | None = None
 ) -> None:
     """One level that sites write in two ways would be two: a codebook ends that. With `values`,
     whose index has the rows' numbers, the message names the row."""
-    seen: dict[str, str] = {}
-    for level in levels:
-        other = seen.setdefault(str(level).strip().casefold(), str(level))
-        if other != str(level):
-            row = None if values is None else int(values.index[np.asarray(values == level)][0])
-            more = ", or list the levels, for example in a codebook" if what == "level" else ""
-            raise DataError(
-                f"one {what} of {column} is written in two ways, {other!r} and {str(level)!r}"
-                f"{'' if row is None else ' (first <row>)'}. The two words differ only by spaces, "
-                f"or by small and capital letters. Write the {what} in one way in all rows{more}",
-                row=row, column=column,
-            )  # fmt: skip
+    ways: dict[str, list[str]] = {}
+    for level in dict.fromkeys(map(str, levels)):
+        ways.setdefault(level.strip().casefold(), []).append(level)
+    unlike = next((found for found in ways.values() if len(found) > 1), None)
+    if unlike is None:
+        return
+    row, written = None, [repr(way) for way in unlike]
+    if values is not None:
+        row = int(values.index[np.asarray(values.astype(str) == unlike[1])][0])
+        written[1] += " (first <row>)"
+    many, which = ("two", "The two") if len(unlike) == 2 else (str(len(unlike)), "These")
+    more = ", or list the levels, for example in a codebook" if what == "level" else ""
+    raise DataError(
+        f"one {what} of {column} is written in {many} ways, {sentence_list(written)}. {which} "
+        "words differ only by spaces, or by small and capital letters. Write the "
+        f"{what} in one way in all rows{more}",
+        row=row, column=column,
+    )  # fmt: skip
 
 
 def codes_within(cluster: np.ndarray | None, part: np.ndarray) -> np.ndarray | None:

@@ -56,15 +56,15 @@ def describe(
             few rows.)
 
     Returns:
-        A result with the table: `summary()` gives it as text, `to_latex()` and `to_markdown()`
-            for a paper, and `write(folder)` writes all its files.
+        A result with the table: `print(result)` shows it, `summary()` gives its text,
+            `to_latex()` and `to_markdown()` are for a paper, and `write(folder)` writes all files.
 
     Raises:
         DataError: A column is missing, or its values do not fit what is asked.
         SpecError: A setting has a wrong value.
 
     Examples:
-        >>> print(feddcd.describe(rows, ["age", "sex"], by="death").summary())
+        >>> print(feddcd.describe(rows, ["age", "sex"], by="death"))
         600 rows, 2 columns; 3 exchanges
         ...
                                all               0               1

@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from .._errors import SpecError
-from .._text import plural
+from .._text import plural, upper
 from ..formula import INTERCEPT
 from ._fitting import by_line, fitted, hide, show
 from ._inference import SITES, likelihood_ratio, term_of
@@ -175,7 +175,7 @@ class FederatedGLM(BaseEstimator):
             warnings.warn(
                 f"the certificate does not reach tol={self.tol:g} within "
                 f"{plural(self.result_.n_exchanges, 'exchange')}: it proves only "
-                f"certified_error_={self.result_.certified_error:.3g}; allow more exchanges",
+                f"certified_error_={upper(self.result_.certified_error)}; allow more exchanges",
                 ConvergenceWarning,
                 stacklevel=2,
             )
@@ -240,7 +240,7 @@ class FederatedGLM(BaseEstimator):
 
         Returns:
             An array; for "multinomial" and "ordinal" with one column for each class. With
-                `interval`, a data frame with the columns mean, low, high.
+                `interval`, a data frame: mean, low, high. nan where a row lacks a value, as in R.
 
         Raises:
             SpecError: There was no fit yet.

@@ -21,6 +21,7 @@ from ._values import (
     check_spelling,
     column,
     label,
+    many_levels,
     numbers_of,
     whole_rows,
 )
@@ -54,6 +55,7 @@ def read_rows(table: Frame, roles: Roles, settings: ModelSettings) -> FileRows:
         notes += [table.remarks[name] for name in used if name in table.remarks]
         frame = frame if sites is None else _restore(frame, roles.group, used)
         check_words(table._replace(frame=frame), used, notes)
+        notes += many_levels(frame, used)
         if sites is not None and roles.group not in used:
             notes += (told for name in used if (told := lone_levels(frame, name, sites)))
     if outcome is not None:
@@ -84,10 +86,8 @@ def check_plain(table: Frame, names: Iterable[str]) -> None:
 def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
     """Columns of words make categories: some, but not too many."""
     check_mixed(table.frame, names)
-    for name in names:
+    for name in (name for name in names if _is_text(column(table.frame, name))):
         values = column(table.frame, name)
-        if not _is_text(values):
-            continue
         check_alike(table, name, notes)
         if values.nunique() == 1:
             told = f"{name} is {values.dropna().iloc[0]!r} in every row, {NO_PREDICTOR}"

@@ -8,11 +8,12 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from typing import Any
 
 from .._errors import Diverged, FeddcdError, MissingExtra, SpecError, in_python
-from .._text import printable
+from .._text import plural, printable
 from ._habits import found, wordy
-from ._terminal import as_option, say
+from ._terminal import as_option, say, warn
 
 UNPROVEN = 1  # the exit status of a command that is done, with a result that is not as it should be
 WRONG = 2  # of wrong input
@@ -54,6 +55,23 @@ def judged(verdict: str) -> Iterator[None]:
         say(f"reason: {told(error)}")  # a file with the verdict has it, too
         if not (sys.stdout.isatty() and sys.stderr.isatty()):  # where a person would read it twice
             complain(error)
+        sys.exit(UNPROVEN)
+
+
+def end_fit(result: Any, quiet: bool) -> None:
+    """A table that nobody can prove is done if the fit converged; one that can be proven, if the
+    proof reaches --tol."""
+    after = f"after {plural(result.n_exchanges, 'exchange')}"
+    if result.unproven and (quiet or not result.converged):
+        how = "converged" if result.converged else "did NOT converge"
+        warn(f"not proven: {result.unproven}. Newton's method {how} {after}", grave=True)
+    elif not result.converged:
+        warn(
+            f"{after}, the errors of the coefficients are not proven to be below --tol "
+            f"{result.tol:g}; summary.txt says why",
+            grave=True,
+        )
+    if not result.converged:
         sys.exit(UNPROVEN)
 
 

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from .._errors import Failed, SpecError
 from .._files import shown
-from .._text import listed, printable, sentence_list
+from .._text import listed, printable, sentence_list, upper
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import in_mode
 from ..federation.enrolment.unit import write_coordinator_unit
@@ -202,7 +202,7 @@ def show_events(
                     bar.update(task, completed=event["committed"], note="")
                 case "certified":
                     gap = event.get("certified_gap", math.nan)
-                    bar.update(task, note=f"certified gap {gap:.2e}")
+                    bar.update(task, note=f"certified gap {upper(gap)}")
                 case _:
                     show_event(event)
 
@@ -261,7 +261,7 @@ def _show(seen: "Insight") -> None:
     if "lower_bound" in summary:
         say(
             f"certificate: objective {summary['objective']:.8g}, at most "
-            f"{summary['certified_gap']:.2e} above the best possible objective"
+            f"{upper(summary['certified_gap'])} above the best possible objective"
         )
     for wish in seen.requests:
         say(f"feddcd has not done this request yet: {wish}")

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +29,7 @@ from ..data.frames import PLAIN, Frame, check_kind, composed, is_foreign, is_num
 from ..data.frames import Reading as Reading
 from ..data.libsvm import read_libsvm
 from ..formula import plain, read_formula
+from ._ending import end_fit
 from ._glm_wishes import Wishes, extend, predictions
 from ._habits import as_json, found, tables_in
 from ._keys import keys, of_the_sites
@@ -105,13 +105,7 @@ def glm_command(
     if wishes.predict is not None:
         table, _ = load_table(source._replace(file=wishes.predict), roles, None, 0, book)
         _predict(model, roles, table, plan, book, folder)
-    if not model.result_.converged:
-        warn(
-            f"after {plural(model.result_.n_exchanges, 'exchange')}, the errors of the "
-            f"coefficients are not proven to be below --tol {model.tol:g}; summary.txt says why",
-            grave=True,
-        )
-        sys.exit(1)
+    end_fit(model.result_, quiet)
 
 
 @contextmanager

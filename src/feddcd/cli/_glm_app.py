@@ -245,8 +245,9 @@ def glm(
     """Fit a regression over sites. The command writes the table, the model and a report.
 
     With --family binomial, the values of the outcome may be two words. The option --event says
-    which word counts as 1. Exit code 1 means that the errors of the coefficients are not proven to
-    be below --tol. The command writes its files also with exit code 1.
+    which word counts as 1. Exit code 1 means that the fit did not reach --tol. The command writes
+    its files also with exit code 1. For some models (--firth, an estimated theta, some links)
+    nobody knows a proof: the table says "Not proven", and exit code 0 means that the fit converged.
     Example: feddcd glm patients.csv --formula "death ~ age + C(sex)" --group hospital --out out
     """
     settings = {name: value for name, value in locals().items() if name not in OF_THE_COMMAND}

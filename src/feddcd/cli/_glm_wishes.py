@@ -4,9 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from .._errors import FeddcdError, SpecError
+from .._errors import SpecError
 from .._text import closest
 from ..analysis import FederatedGLM
 from ..analysis.table import CompleteRows, Roles
@@ -54,17 +52,7 @@ def predictions(model: FederatedGLM, frame: Any, roles: Roles) -> Any:
     result = model.result_
     known = result.classes is None
     groups = roles.group if result.site_effects != "none" else None
-    design = None if result.predictor is None else result.predictor.design
-    used = [*(design.used if design else ()), roles.offset]
-    whole = frame[[name for name in used if name in frame.columns]].notna().all(axis=1).to_numpy()
-    places = np.flatnonzero(whole) if whole.any() else np.arange(len(frame))
-    own = frame.iloc[places].reset_index(drop=True)
-    try:
-        found = model.predict(own, roles.offset, groups, result.level if known else None)
-    except FeddcdError as error:
-        error.row = None if error.row is None else int(places[error.row])
-        raise
+    found = model.predict(frame, roles.offset, groups, result.level if known else None)
     if not known:
         found = pandas.DataFrame(found, columns=[str(c) for c in result.classes])  # pyright: ignore
-    found = found.set_axis(places + 1).reindex(range(1, len(frame) + 1))
-    return found.rename_axis("row").reset_index()
+    return found.set_axis(range(1, len(found) + 1)).rename_axis("row").reset_index()

@@ -132,14 +132,13 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     if study:
         where = f"the log of {load_place(site).client} has" if site else "its folder has"
         say(f"name of the study: {printable(study)} ({where} this name; no site signed it)")
-    say(
-        "this proof does not contain the name of the federation. The six words of the list of "
-        f"sites are: {proven.proof.roster.words()}"
-    )
-    say(
-        "To know that these are the right sites, compare the words by phone with a person at each "
-        "site, for whom this command prints them: feddcd federation status SITE_DIR"
-    )
+    if isinstance(place, Path) or not is_trial(place):  # whose sites are all on this machine
+        say(f"the six words of the list of sites are: {proven.proof.roster.words()}")
+        say(
+            "A proof has no name of a federation. To know that these are the right sites, compare "
+            "the words by phone with a person at each site, for whom this command prints them: "
+            "feddcd federation status SITE_DIR"
+        )
     for line in proven.said():
         say(f"  {printable(line)}")
     spent = plural(len(proven.proof.exchanges) - 1, "exchange")

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, TimeElapsedColumn
 
 from .._errors import FolderError, SpecError
 from .._files import fresh_folder
-from .._text import plural
+from .._text import plural, upper
 from ..runs.api import compare, resume, usual
 from ..runs.auto import AUTO, OF_SETTINGS, unnamed
 from ..runs.comparison import Comparison
@@ -275,7 +275,7 @@ def _bars(quiet: bool, gap: str = "certified gap") -> Iterator[Callable[[str, St
         def watch(name: str, step: Step) -> None:
             shown = {
                 "objective": step.objective,
-                "gap": f"≤ {step.certified_gap:.1e}" if step.certified_gap >= 0 else "unknown",
+                "gap": f"≤ {upper(step.certified_gap)}" if step.certified_gap >= 0 else "unknown",
             }
             if name not in tasks:
                 tasks[name] = progress.add_task(name, total=step.rounds, **shown)

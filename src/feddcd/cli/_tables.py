@@ -8,7 +8,7 @@ from typing import Any
 from .._errors import DataError, SpecError
 from .._files import shown
 from .._settings import read_toml
-from .._text import sentence_list, spoken
+from .._text import sentence_list, spoken, upper
 from ..data.codebook import load_codebook, read_codebook
 from ..data.conform import read_agreed
 from ..data.frames import no_column
@@ -188,7 +188,7 @@ def show_event(event: dict[str, Any]) -> None:
     if event["event"] == "exchange":
         line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)
         if event["certified_error"] is not None:
-            line += f", certified error {event['certified_error']:.2g} standard errors"
+            line += f", certified error {upper(event['certified_error'])} standard errors"
     if line:
         (note if as_json() else say)(line)
 

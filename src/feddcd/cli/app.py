@@ -52,9 +52,10 @@ def _main(
     """Make tables and train models over sites that keep their data. feddcd needs few exchanges and
     proves how close the result is to the best result.
 
-    Exit codes: 0 the command is done; 1 the command is done, but the result is not proven, the
-    data do not fit, or `federation verify` says NOT VERIFIED; 2 the input is wrong; 130 stopped
-    by Ctrl-C. Example: feddcd glm patients.csv --formula "death ~ age" --group hospital
+    Exit codes: 0 the command is done; 1 the command is done, but a fit did not reach --tol, a
+    training diverged, the data do not fit, or `federation verify` says NOT VERIFIED; 2 the input is
+    wrong; 130 stopped by Ctrl-C.
+    Example: feddcd glm patients.csv --formula "death ~ age" --group hospital
     """
     be_wordy(verbose)
 

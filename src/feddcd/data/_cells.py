@@ -26,6 +26,8 @@ DATE = re.compile(
     r"|\d{1,2}\.\d{1,2}\.\d{2,4}|\d{1,2}/\d{1,2}/\d{2,4}|\d{4}/\d{1,2}/\d{1,2}|\d{1,2}:\d{2}(:\d{2})?"
 )
 SIGNS = re.compile(r"[€$£¥<>≤≥~±]\s?[+-]?[\d.,]*\d|[+-]?\d[\d.,]*\s?[%‰€$£¥]")
+MEASURED = re.compile(r"[+-]?\d[\d.,]*\s?([^\W\d_][^\d\s]*)")  # 71 y, 80kg, 3 mg/l
+FEW = 12  # levels such as '5 mg' that may be a category
 INFINITE = re.compile(r"[+-]?inf(?:inity)?", re.IGNORECASE)  # refused later, with its place
 AMBIGUOUS = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}", re.ASCII)
 GAP = "' \u00a0\u202f’"
@@ -52,10 +54,11 @@ PLAIN, GROUPED, SURE = range(3)
 
 class Notation(NamedTuple):
     """How numbers are written: their decimal sign, and the signs that may mean thousands as well
-    as decimals, so that 1,234 is not understood."""
+    as decimals, so that 1,234 is not understood; and whether a person gave the sign."""
 
     sign: str = "."
     doubtful: str = ""
+    chosen: bool = False
 
 
 class CellColumn(NamedTuple):
@@ -223,21 +226,47 @@ def _doubt(
     signs = [kind for kind in kinds if fits(SIGNS, kind.strip())]
     numbers = {kind for kind in kinds if is_number(kind, point.sign)}
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
-        return told(
-            min(signs),
-            (
-                ": write numbers without other characters (write 45% as 0.45 or as 45, in the "
-                "same way at every site)"
-            ),
-        )
+        return told(min(signs), _without_signs(min(signs).strip()))
     if all(map(any_number, kinds)):
         other = min(kind for kind in kinds if kind not in numbers)
+        if point.chosen:
+            why = f", but <decimal> is given: write all numbers with {point.sign!r}"
+            return told(other, why, decimal=point.sign)
         why = (
             f", but in other columns the decimal sign is {point.sign!r}: write all numbers in "
             "the same way, or give <decimal>"
         )
         return told(other, why, decimal=None)
+    if letters := _letters(kinds):
+        why = (
+            f", and all other values have {letters!r} behind a number, too. If the column is a "
+            f"number, write it without {letters!r}. If it is a category with {len(kinds)} levels, "
+            "write a codebook with type = 'category'"
+        )
+        return told(min(kinds), why)
     return _mixed(told, cells, kinds, numbers)
+
+
+def _without_signs(value: str) -> str:
+    """What to write in place of such a number."""
+    if value[0] in "<>≤≥":
+        return (
+            ", which names a limit and no number. Write a number by a rule that all sites agree "
+            "on, for example half of the limit"
+        )
+    if value[-1] in "%‰":
+        how = "write 45% as 0.45 or as 45, in the same way at every site"
+        return f": write numbers without other characters ({how})"
+    return ": write numbers without other characters, in the same way at every site"
+
+
+def _letters(kinds: Collection[str]) -> str:
+    """What stands behind each number of many, as the y of '71 y'; a few may well be categories."""
+    found = [MEASURED.fullmatch(kind.strip()) for kind in kinds if len(kind) <= LONGEST]
+    if len(kinds) <= FEW or len(found) < len(kinds) or not all(found):
+        return ""
+    units = {match[1] for match in found if match}
+    return units.pop() if len(units) == 1 else ""
 
 
 def _mixed(told: Any, cells: Sequence[str], kinds: Any, numbers: set[str]) -> DataError | None:

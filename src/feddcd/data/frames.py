@@ -175,7 +175,8 @@ def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     said = [encoding] if encoding != "UTF-8" else []
     said += [f"fields between {SEPARATORS.get(sep, repr(sep))}"] if sep != usual else []
     place, western = lambda row: f"on line {lines[row]}", encoding == WESTERN and not how.encoding
-    made = _frame(file, columns, how, wanted, place, said, sep)
+    point = Notation(how.decimal, chosen=True) if how.decimal else None
+    made = _frame(file, columns, point, wanted, place, said, sep)
     if not western:
         return made
     more = WRONG_LETTERS.format(f"--encoding {CENTRAL}")
@@ -183,12 +184,12 @@ def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
 
 
 def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
-    sign = how.decimal or "."
-    sheet = read_cells(path, how.sheet, sign)
+    point = Notation(how.decimal or ".", chosen=bool(how.decimal))
+    sheet = read_cells(path, how.sheet, point.sign)
     _check_names(f"{path}: sheet {sheet.name!r}", sheet.names)
     columns = {composed(name): column for name, column in sheet.columns.items()}
     place, said = lambda row: f"in row {sheet.rows[row]}", [f"the sheet {sheet.name!r}"]
-    made = _frame(str(path), columns, how._replace(decimal=sign), wanted, place, said, ",")
+    made = _frame(str(path), columns, point, wanted, place, said, ",")
     more = []
     if sheet.hidden:
         more.append(
@@ -202,7 +203,7 @@ def _excel(path: Path, how: Reading, wanted: _Wanted) -> Frame:
 
 
 def _frame(
-    file: str, columns: Mapping[str, Sequence[str]], how: Reading, wanted: _Wanted,
+    file: str, columns: Mapping[str, Sequence[str]], point: Notation | None, wanted: _Wanted,
     place: Callable[[int], str], said: list[str], sep: str,
 ) -> Frame:  # fmt: skip
     """Every column as what its fields are, and a note of what had to be guessed."""
@@ -211,8 +212,7 @@ def _frame(
     unnamed = "the first column has no name, so feddcd does not use it (it may have names of rows)"
     tail = [unnamed] if "" in columns else []
     columns = {name: fields for name, fields in columns.items() if name}
-    guess = [c for name, c in columns.items() if name not in wanted.text]
-    point = Notation(how.decimal) if how.decimal else cells.find_notation(guess, sep)
+    point = point or cells.find_notation([columns[c] for c in columns if c not in wanted.text], sep)
     made = {
         name: cells.words(fields, wanted.own.get(name, wanted.missing))
         if name in wanted.text

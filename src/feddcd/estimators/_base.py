@@ -16,6 +16,7 @@ from sklearn.utils.validation import (
 )
 
 from .._errors import SpecError
+from .._text import upper
 from ..history import History
 from ..losses import Loss
 from ._rows import EstimatorRows, split
@@ -88,7 +89,7 @@ class AbstractFederated(BaseEstimator):
             warnings.warn(
                 f"{chosen.algorithm} did not reach tol={self.tol:g} within "
                 f"max_rounds={self.max_rounds} rounds. The certificate proves only that the gap is "
-                f"at most certified_gap_={self.certified_gap_:.3g}. Use a larger max_rounds",
+                f"at most certified_gap_={upper(self.certified_gap_)}. Use a larger max_rounds",
                 ConvergenceWarning,
                 stacklevel=3,
             )

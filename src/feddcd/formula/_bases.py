@@ -64,7 +64,10 @@ def _ns(call: Call) -> Columns:
 def _rcs(call: Call) -> Columns:
     given = bind(call, ("x", "knots"), {"parms": "knots"})
     if not isinstance(given.get("knots"), Items):
-        told = "write at least 3 knots, for example rcs(x, c(20, 40, 60))"
+        told = (
+            "write at least 3 knots as numbers, for example rcs(x, c(20, 40, 60)). Without these "
+            "numbers, R computes the knots from all rows, but no site has all rows"
+        )
         raise SpecError(f"formula: {short(call)}: {told}")
     knots = points(call, given["knots"], "knots", 3)
     return len(knots) - 1, lambda x: _splines.rcs(x, knots)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from .._errors import DataError, SpecError
 from .._text import listed
+from ._arguments import number_of
 from ._habits import ROW_WISE
 from ._tree import (
     Bracket,
@@ -23,6 +24,7 @@ from ._tree import (
     Word,
     constant,
     short,
+    text_of,
 )
 
 FUNCTIONS = {
@@ -108,11 +110,29 @@ def _check_number(node: Node, kinds: Kinds) -> None:
         case Call(function, ((None, inner),)) if function in ROW_WISE:
             _check_part(inner, kinds)
         case Call(function) if function in (*ROW_WISE, "I"):
-            raise SpecError(f"formula: {short(node)}: {function} needs exactly one value")
+            told = f"formula: {short(node)}: {function} needs exactly one value"
+            raise SpecError(told + _without_base(node))
         case _:
             raise SpecError(
                 f"formula: {short(node)} is not a number that can be computed from one row"
             )
+
+
+def _without_base(node: Call) -> str:
+    """Of R's log(x, base=2): how it is written here; of any other call, nothing."""
+    if node.function != "log" or len(node.arguments) != 2:
+        return ""
+    (key, x), (name, given) = node.arguments
+    base = number_of(given)
+    if (
+        key not in (None, "x")
+        or name not in (None, "base")
+        or base is None
+        or not 1 < base < np.inf
+    ):
+        return ""
+    own, value = {2.0: "log2", 10.0: "log10"}.get(base), text_of(x)
+    return f"; write {own}({value})" if own else f"; write I(log({value}) / log({constant(base)}))"
 
 
 def _check_part(node: Node, kinds: Kinds) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from .._files import write_atomically
-from .._text import fixed, plural, tiny
+from .._text import fixed, plural, upper
 from ..history import History
 from . import folder as disk
 from .spec import Spec
@@ -95,7 +95,7 @@ class Result:
 
     def __repr__(self) -> str:
         objective, _, gap, reason = self.certificate
-        proven = f"no certificate ({reason})" if reason else f"certified gap {tiny(gap)}"
+        proven = f"no certificate ({reason})" if reason else f"certified gap {upper(gap)}"
         return (
             f"Result({self.summary['algorithm']} on {self.spec.data}: "
             f"{plural(self.history.rounds, 'round')}, objective {fixed(objective, 6)}, {proven})"

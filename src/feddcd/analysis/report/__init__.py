@@ -11,18 +11,20 @@ from ...report import page
 from ...report.tables import pairs, table
 from .. import _more
 from .._digits import about, agreed
+from .._inference import of_sites
 from .._influence import hinge
 from .._own import OWN, UNTOLD
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
 from .._summary import NA_ORDINAL
-from ..families import CLASSED
+from ..families import CLASSED, COUNTS
 from ..protocol import APART
 from . import _words as words
 from ._alone import not_listed
 from ._course import course, error_of
 from ._effects import forest
 from ._journal import cells_of_page, journal_table
+from ._names import name_of
 from ._quality import calibration, calibration_table, residuals, roc_curve
 
 __all__ = ["journal_table", "write"]
@@ -135,7 +137,7 @@ def _tables(fit: TableResult) -> str:
     for name, frame in fit.more.items():
         head, *rows = _more.cells(frame)
         rows = [[name, *map(_typeset, line)] for name, *line in rows]
-        made.append(table(_more.TITLES[name], head, ("", rows)))
+        made.append(table(_more.title(name, frame), head, ("", rows)))
     return page.section("Tests and contrasts", *made)
 
 
@@ -147,14 +149,16 @@ def _typeset(cell: str) -> str:
 def _sites(fit: TableResult) -> str:
     """Rows, events and rows left out by site."""
     counts = fit.site_counts
-    names = {"rows": "rows", "events": "events", "missing": "rows left out"}
+    of = "outcomes" if fit.response is None else name_of(fit, fit.response)
+    events = f"sum of {of}" if fit.family in COUNTS else "events"
+    names = {"rows": "rows", "events": events, "missing": "rows left out"}
     shown = {name: title for name, title in names.items() if name in counts}
     known = lambda x: count(x) if x >= 0 else NONE
     rows = [
         [str(site), *(known(line[name]) for name in shown), _own(fit, line["estimate"])]
         for site, line in counts.to_dict("index").items()
     ]
-    head = ["site", *shown.values(), "estimate from its rows alone"]
+    head = ["site", *shown.values(), "its rows alone give a finite estimate"]
     if fit.leave_one_out is not None:
         head.append("estimated largest change without this site, in standard errors")
         rows = [[*row, _largest(fit, row[0])] for row in rows]
@@ -170,15 +174,15 @@ def _sites(fit: TableResult) -> str:
 
 
 def _own(fit: TableResult, told: str) -> str:
-    """Whether there is one."""
-    return {OWN: "yes", UNTOLD: "not computed" if fit.pooled else UNTOLD}.get(told, told)
+    """Whether there is one; the figure of effects draws it."""
+    return {OWN: "yes", UNTOLD: "not computed" if fit.pooled else UNTOLD}.get(told, "no")
 
 
 def _largest(fit: TableResult, site: str) -> str:
     """Of a coefficient without this site, in standard errors."""
     changes = fit.leave_one_out
     own = None if changes is None else changes.loc[:, [str(c) == site for c in changes]]
-    found = hinge(own, {c.label: fit.is_of_site(c.column) for c in fit.coefficients})
+    found = hinge(own, of_sites(fit))
     if found is None:
         return NONE
     much = "not determined" if math.isinf(found.change) else words.roughly(found.change)

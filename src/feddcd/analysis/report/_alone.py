@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ..._text import count, sentence_list
-from ...formula import Part, read_formula
+from ...formula import DesignColumn, Part, read_formula
+from .._inference import is_constant
 from .._result import Coefficient, TableResult
 from ._names import level_name, name_of
 
@@ -67,7 +68,14 @@ def not_listed(fit: TableResult) -> list[str]:
 
 def not_drawn(fit: TableResult, drawn: Sequence[Coefficient]) -> list[str]:
     """Likewise of the figure, which has interactions."""
-    lines = _of_curves(fit, entangled(fit), DRAWN)
+    terms = entangled(fit)
+    lines = _of_curves(fit, terms, DRAWN)
+    constant = {made.term for name in fit.columns if (made := _constant(fit, name))}
+    if alone := tuple(term for term in terms.contrasts if term in constant):
+        whose = "its" if len(alone) == 1 else "their"
+        lines.append(
+            f"{DRAWN} {_listed(fit, alone)}: {whose} coefficients do not compare two levels."
+        )
     if any(held_at(fit, c) for c in drawn):
         lines.append(
             "If a column is in an interaction, its own line is its effect at one value of the "
@@ -79,6 +87,10 @@ def not_drawn(fit: TableResult, drawn: Sequence[Coefficient]) -> list[str]:
             "unit higher, or has this level."
         )
     return lines
+
+
+def _constant(fit: TableResult, name: str) -> DesignColumn | None:
+    return fit.made_of(name) if is_constant(fit, name) else None
 
 
 def held_at(fit: TableResult, c: Coefficient) -> str:

@@ -7,7 +7,6 @@ import numpy as np
 from ..._text import NONE, count, number, seconds, size, trim, upper
 from ...report import charts, page
 from ...report.tables import table
-from .._cost import Choice
 from .._result import TableResult
 
 FLOOR = 1e-16  # an error of 0 on a logarithmic axis
@@ -29,7 +28,7 @@ def course(fit: TableResult) -> str:
         page.paragraph(note),
         page.grid([page.figure(drawn)]) if drawn else "",
         page.details("Every exchange as a table", _exchanges(fit)),
-        page.details("Why this method", _choice(fit.choice)),
+        page.details("Why this method", _choice(fit)),
     )
 
 
@@ -80,23 +79,25 @@ def _exchanges(fit: TableResult) -> str:
     return page.lines([table(title, head, ("", rows)), page.paragraph(note, "note")])
 
 
-def _choice(choice: Choice) -> str:
+def _choice(fit: TableResult) -> str:
     """Why this method, and what each was expected to cost before the fit."""
+    choice = fit.choice
     values = choice.predictions[["exchanges", "bytes", "seconds"]].to_numpy(float)
     rows = [
         (f"{name} (chosen)" if name == choice.method else str(name), count(a), size(b), seconds(c))
         for name, (a, b, c) in zip(choice.predictions.index, values, strict=True)
     ]
-    head, reason = (
-        ["method", "exchanges", "bytes in part", "time"],
-        escape(choice.reason.rstrip(".")),
-    )
+    head = ["method", "exchanges", "bytes of gradients and Hessians", "time"]
+    reason = escape(choice.reason.rstrip("."))
+    moved = size(float(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum()))
+    told = f"{count(fit.n_exchanges, 'exchange')} and {moved}"
+    did = "A federation would need" if fit.pooled else "The fit needed"
     return page.lines([
         f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
-        table("Predicted cost of each method, only to choose one before the fit", head, ("", rows)),
+        table("Guess of the cost of each method, only to choose one before the fit", head,
+              ("", rows)),
         page.paragraph(
-            "The bytes are those of gradients and Hessians alone. What the fit itself needed is in "
-            "the table of all exchanges.",
+            f"{did} {told} for this table, with all other sums and the questions.",
             "note",
         ),
     ])  # fmt: skip

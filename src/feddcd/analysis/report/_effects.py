@@ -18,12 +18,14 @@ from ._words import strongest
 
 MOST = 24  # coefficients in one forest
 UNLIKE = 30.0  # a ratio of standard errors above which one axis would not serve all
+STEP = "The amount behind “per” is a round number near the standard deviation of the column."
 REACH = 1.5  # how far, in spans of the pooled intervals, sites may stretch the axis
 
 
 class Effect(NamedTuple):
     """A coefficient times the unit that it is shown for."""
 
+    size: float
     label: str
     middle: float
     low: float
@@ -65,7 +67,8 @@ def forest(fit: TableResult) -> Forest | None:
     level = interval_words(fit)
     head = ("effect of", "", f"{name} ({level})", "p")
     drawn = table(f"Effects: {name} with {level}", head, ("", rows), style="forest")
-    return Forest(drawn, " ".join([_reading(fit, len(found), unlike, outside), *more]))
+    sizes = [STEP] if any(e.size != 1 for e in effects) else []
+    return Forest(drawn, " ".join([_reading(fit, len(found), unlike, outside), *sizes, *more]))
 
 
 def _effect(fit: TableResult, c: Coefficient, unit: Unit) -> Effect:
@@ -73,7 +76,7 @@ def _effect(fit: TableResult, c: Coefficient, unit: Unit) -> Effect:
     b, low, high = (unit.size * float(row[name]) for name in ("coef", "ci_low", "ci_high"))
     at = held_at(fit, c)
     label = f"{unit.label}, at {at}" if at else unit.label
-    return Effect(label, b, low, high, float(row["p"]), _of_sites(fit, c, unit.size))
+    return Effect(unit.size, label, b, low, high, float(row["p"]), _of_sites(fit, c, unit.size))
 
 
 def _of_sites(fit: TableResult, c: Coefficient, size: float) -> tuple[tuple[float, str], ...]:

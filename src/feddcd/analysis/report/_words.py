@@ -8,11 +8,14 @@ import numpy as np
 
 from ..._text import count, number, trim, upper
 from ...data.capping import notes as cap_notes
-from ...formula import INTERCEPT, label
+from ...formula import label
+from .._baseline import contrast_notes, offset_note, site_of_reference
+from .._inference import is_constant
 from .._offsets import unusual_offset
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import contrast_notes, left_out_notes, over_dispersion, without_rows
+from .._summary import left_out_notes, without_rows
+from .._variation import over_dispersion, uncertain_theta
 from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
@@ -32,6 +35,7 @@ KINDS = {
     "ordinal": "ordinal (proportional odds) regression",
 }
 STRONGEST = 3
+STEP = "An increase is by a round number near the standard deviation of the column. "
 
 
 def title(fit: TableResult) -> str:
@@ -120,13 +124,13 @@ def strongest(fit: TableResult) -> list[Coefficient]:
 
 def is_effect(fit: TableResult, c: Coefficient) -> bool:
     """Neither the intercept nor what stands for a site."""
-    apart = {INTERCEPT, *fit.thresholds}
-    return c.column not in apart and not fit.is_of_site(c.column)
+    return not is_constant(fit, c.column) and not fit.is_of_site(c.column)
 
 
 def about(fit: TableResult) -> str:
     """What stands above their list."""
-    listed = fit.original_table.loc[[c.label for c in _listed(fit)]]
+    effects = _listed(fit)
+    listed = fit.original_table.loc[[c.label for c in effects]]
     clear = (listed["ci_low"] > 0) | (listed["ci_high"] < 0)
     which = "Of the terms with an effect of their own, this" if any(entangled(fit)) else "This"
     what = "has the effects that the data show most clearly: their"
@@ -134,9 +138,12 @@ def about(fit: TableResult) -> str:
     if not clear.any():
         end = f"None is clear: each interval includes {0 if fit.ratio is None else 1}."
         what = "has the effects whose"
+    scaled = any(unit_of(fit, c).size != 1 for c in effects)
+    step = STEP if scaled else ""
     return (
         f"{which} list {what} coefficients are furthest from zero, counted in standard errors. "
-        f"Each effect is for a change of one column, while the other columns do not change. {end}"
+        f"Each effect is for a change of one column, while the other columns do not change. "
+        f"{step}{end}"
     )
 
 
@@ -204,13 +211,17 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
         notes.append(
             "Each site has its own intercept, so the effects compare only rows of the same site."
         )
+        if (site := site_of_reference(fit)) is not None:
+            notes.append(f"Each coefficient of a site compares this site with {site}.")
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Each category is compared with its reference level ({told}).")
     notes += [f"{told}." for told in contrast_notes(fit)]
     notes += left_out_notes(fit)
+    notes += filter(None, [offset_note(fit)])
     notes += [f"{told}." for told in without_rows(fit)]
-    found = [unusual_offset(fit, not paper), uncounted(fit, not paper)]
+    found = [uncertain_theta(fit, not paper), unusual_offset(fit, not paper)]
+    found.append(uncounted(fit, not paper))
     found.append(over_dispersion(fit, not paper))
     return [*notes, *filter(None, found)]
 

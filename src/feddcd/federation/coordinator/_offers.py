@@ -87,15 +87,18 @@ def check_spellings(offers: Mapping[str, ColumnsOffer]) -> None:
     """Refuses a level that sites write in two ways, by case or spaces alone: it would become two
     levels. Says which sites have which."""
     for column, at in _sites_of_levels(offers):
-        usual: dict[str, str] = {}
+        ways: dict[str, list[str]] = {}
         for level in sorted(at, key=lambda level: -len(at[level])):
-            other = usual.setdefault(level.strip().casefold(), level)
-            if other != level:
-                ways = (f"{way!r} at {sentence_list(at[way])}" for way in (level, other))
+            ways.setdefault(level.strip().casefold(), []).append(level)
+        for unlike in ways.values():
+            if len(unlike) > 1:
+                two = len(unlike) == 2
+                told = (f"{way!r} at {sentence_list(at[way])}" for way in reversed(unlike))
                 raise DataError(
-                    f"the sites write one level of {column} in two ways: {', '.join(ways)}. The "
-                    "two words differ only by spaces, or by small and capital letters. Write the "
-                    "level in one way at all sites, or list the levels in a codebook"
+                    f"the sites write one level of {column} in {'two' if two else len(unlike)} "
+                    f"ways: {', '.join(told)}. {'The two' if two else 'These'} words differ only "
+                    "by spaces, or by small and capital letters. Write the level in one way at all "
+                    "sites, or list the levels in a codebook"
                 )
 
 

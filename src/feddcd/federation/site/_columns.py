@@ -89,6 +89,17 @@ def _is_dominated(
     return ~(few & (most <= total * alone * (1 + 1e-12)))
 
 
+def domination(parts: np.ndarray, k: int, share: float, which: str) -> str:
+    """Which rows hold too much of a sum, in words: where all others are 0, they are too few."""
+    own, least, column = parts[parts != 0], math.ceil((k - 1) / share), "a sum of the column"
+    if which.startswith(column) and len(own) < least and np.ptp(own) <= SAME * own.max():
+        return f"in {which.removeprefix('a sum of ')}, fewer than {least} rows are not 0"
+    largest = float(np.sort(parts)[1 - k :].sum())
+    rows, most = (k - 1, share) if largest > share * float(parts.sum()) else (1, HALF)
+    few = f"{plural(rows, 'row')} alone give{'s' * (rows == 1)}"
+    return f"{few} more than {100 * most:.6g} % of {which}"
+
+
 def lonely(column: np.ndarray, k: int, share: float = HALF) -> bool:
     """Whether fewer than k rows stand apart from all others, however the column is shifted."""
     away = abs(column - np.median(column))[:, None]

@@ -271,7 +271,7 @@ def check_answer(
         wrong = np.flatnonzero(numbers.dominated(parts, k, policy.max_share))
         if wrong.size:
             which = numbers.entry_of(what, rows.names, question, parts.shape[1], int(wrong[0]))
-            told = f"{plural(k - 1, 'row')} alone give{'s' * (k == 2)} too large a part of {which}"
+            told = numbers.domination(parts[:, int(wrong[0])], k, policy.max_share, which)
             column = next((name for name in rows.columns if what.endswith(f" of {name}")), "")
             told = f"{told} (max_share = {policy.max_share})"
             other = numbers.OF_LEVELS if is_of_levels(rows, which) else numbers.REMEDY
