@@ -395,8 +395,13 @@ def slug(title: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*methods(), *REVEALS])
-def test_the_page_on_what_is_revealed_names(name):
-    assert f"`{name}`" in (DOCS / "security.md").read_text()
+def test_the_pages_on_what_is_revealed_name(name):
+    page, section = (
+        ("security.md", "### By kind")
+        if name in REVEALS
+        else ("methods.md", "## What a site sends")
+    )
+    assert f"`{name}`" in (DOCS / page).read_text().partition(section)[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Policy)])
