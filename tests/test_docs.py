@@ -424,6 +424,14 @@ def test_the_page_on_rules_names_every_rule_as_the_log_does():
     assert [name for name in sorted(known) if f"`{name}`" not in page] == []
 
 
+def test_the_page_on_rules_has_every_rule_that_a_message_names():
+    page = (DOCS / "rules.md").read_text().partition("\n## The rules\n")[2].partition("\n### ")[0]
+    known = [int(number) for number in re.findall(r"^(\d+)\. \*\*", page, re.MULTILINE)]
+    assert known == list(range(1, len(known) + 1))
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    assert {22} <= {int(number) for number in re.findall(r"\brule (\d+)\b", source)} <= {*known}
+
+
 def needs_mkdocs() -> None:
     for library in ("mkdocs", "material", "mkdocstrings", "latex2mathml"):
         if importlib.util.find_spec(library) is None:
