@@ -395,8 +395,13 @@ def slug(title: str) -> str:
 
 
 @pytest.mark.parametrize("name", [*methods(), *REVEALS])
-def test_the_page_on_what_is_revealed_names(name):
-    assert f"`{name}`" in (DOCS / "security.md").read_text()
+def test_the_pages_on_what_is_revealed_name(name):
+    page, section = (
+        ("security.md", "### By kind")
+        if name in REVEALS
+        else ("methods.md", "## What a site sends")
+    )
+    assert f"`{name}`" in (DOCS / page).read_text().partition(section)[2].partition("\n## ")[0]
 
 
 @pytest.mark.parametrize("name", [field.name for field in fields(Policy)])
@@ -417,6 +422,14 @@ def test_the_page_on_rules_names_every_rule_as_the_log_does():
     assert {"joint_cells", "values", "denied", "rare_values", "min_support"} <= known
     page = (DOCS / "rules.md").read_text()
     assert [name for name in sorted(known) if f"`{name}`" not in page] == []
+
+
+def test_the_page_on_rules_has_every_rule_that_a_message_names():
+    page = (DOCS / "rules.md").read_text().partition("\n## The rules\n")[2].partition("\n### ")[0]
+    known = [int(number) for number in re.findall(r"^(\d+)\. \*\*", page, re.MULTILINE)]
+    assert known == list(range(1, len(known) + 1))
+    source = "".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    assert {22} <= {int(number) for number in re.findall(r"\brule (\d+)\b", source)} <= {*known}
 
 
 def needs_mkdocs() -> None:

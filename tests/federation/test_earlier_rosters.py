@@ -134,7 +134,7 @@ def test_a_roster_that_was_never_here_proves_nothing(made, home, capsys, changed
     code, said = verified(home, capsys)
     assert code == 1
     assert said.startswith("NOT VERIFIED: ")
-    assert f"The six words of the proof's roster are: {roster.words()}" in said
+    assert f"The roster words of the proof are: {roster.words()}" in said
     assert "made with an earlier list" not in said
 
 

@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 
 from disks import FAULTS, Crash, FailingDisk, QuickDisk
 from feddcd._errors import LogError, PolicyError, Refused, SpecError
-from feddcd._files import Disk, lock_file
+from feddcd._files import Disk, lock_file, save
 from feddcd.algorithms import ALGORITHMS
 from feddcd.federation.site import _disclosure as outgoing
 from feddcd.federation.site import _methods, approval, template
@@ -500,6 +500,27 @@ def test_a_changed_line_anywhere_stops_all_answers_and_approvals(tmp_path):
         assert "`feddcd federation verify --site` cannot check earlier studies" in str(told)
         assert told == refusal(lambda: logged(tmp_path, 1))
         assert (tmp_path / LOG).read_bytes() == b"".join(wrong)
+
+
+def test_a_noted_digest_shows_that_the_end_was_cut_or_forged(tmp_path):
+    """Whoever can write the log and its head can make lines that fit together."""
+    each = logged(tmp_path, 5).splitlines(keepends=True)
+    noted = verify_log(tmp_path).hash
+    logged(tmp_path, 2)
+    assert verify_log(tmp_path, noted).lines == 7
+    for kept, added in ((3, 0), (4, 1), (1, 9)):
+        log._head_file(tmp_path / LOG).unlink()
+        (tmp_path / LOG).unlink()
+        head = log.Head()
+        for line in each[:kept]:
+            head = log._next(head, line)
+        (tmp_path / LOG).write_bytes(b"".join(each[:kept]))
+        save(QuickDisk(), log._head_file(tmp_path / LOG), head._asdict())
+        logged(tmp_path, added)
+        assert verify_log(tmp_path).lines == kept + added, "without the digest nobody notices"
+        assert "was cut or changed since that day" in str(
+            refusal(lambda: verify_log(tmp_path, noted))
+        )
 
 
 def test_any_changed_byte_of_the_log_is_found(tmp_path):

@@ -132,7 +132,7 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
         lines = words_of(folder / name, id)
         assert [line for line in lines if line.endswith(": new")] == [f"  {n}: new" for n in NAMES]
         words.add(lines[-1].strip())
-        told = "read the list of sites that waits for you, compare its six words by phone, and"
+        told = "read the list of sites that waits for you, compare its roster words by phone, and"
         assert told in status_of(folder / name)["next"]
         approve(folder / name, id)
     assert len(words) == 1, "all people read the same six words"
@@ -830,7 +830,7 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     held = _serving._show_link(asked / "north", "h:1", ("", ""), "north")
     assert lines == [
         "north waits: the person at the coordinator (h:1) has not confirmed this site yet",
-        "  call the person at the coordinator. Of these six words, you read the first three, and "
+        "  call the person at the coordinator. Of these enrolment words, you read the first three; "
         "the other person reads the last three: a b c d e f",
         "  then the person at the coordinator gives this command: feddcd federation confirm DIR "
         "north",

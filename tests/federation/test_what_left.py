@@ -3,12 +3,14 @@ a proof."""
 
 import hashlib
 import json
+import re
 
 import numpy as np
 import pandas as pd
 import pytest
 import tomli_w
 
+from docs_blocks import DOCS
 from feddcd._errors import Refused
 from feddcd.analysis import _describe_rows, _sums, blocks
 from feddcd.analysis.protocol import converse, in_process
@@ -35,6 +37,30 @@ def test_no_block_leaves_without_plain_words():
     assert {*blocks.WORDS} == {each.method for each in ANALYSES.values()}
     every = [*blocks.TABLE.values(), *blocks.DESCRIPTION.values(), *blocks.COUNTED.values()]
     assert len({*every}) == len(every)
+
+
+PARTS = {
+    "before the first exchange:": blocks.COUNTED,
+    "in the first exchange of a regression table:": {
+        name: words for name, words in blocks.TABLE.items() if name.startswith(blocks.TABLE_FIRST)
+    },
+    "in each exchange of a regression table:": {
+        name: words
+        for name, words in blocks.TABLE.items()
+        if not name.startswith(blocks.TABLE_FIRST)
+    },
+    "in the exchanges of a description:": blocks.DESCRIPTION,
+}
+
+
+def test_the_page_on_security_lists_every_block_in_the_words_of_the_approval():
+    """Neither more nor less, so that nobody reads another list before the decision."""
+    page = (DOCS / "security.md").read_text("utf-8")
+    section = page.partition("### Every number of a table")[2].partition("\n### ")[0]
+    for head, held in PARTS.items():
+        below = section.partition(f"**{head[:-1].capitalize()}:**\n\n")[2].partition("\n\n")[0]
+        listed = [" ".join(each.split()) for each in re.split(r"^- ", below, flags=re.M)[1:]]
+        assert listed == list(held.values()), head
 
 
 def patients(n=150):

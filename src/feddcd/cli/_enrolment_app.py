@@ -91,7 +91,7 @@ def confirm(
     ] = None,
     words: Annotated[str, option("The words of the person at the site, in quotes.")] = "",
 ) -> None:
-    """At the coordinator: let a site in, after both people compared six words by phone.
+    """At the coordinator: let a site in, after both people compared the enrolment words.
 
     Example: feddcd federation confirm fed north
     """
@@ -250,10 +250,10 @@ def roster(
         ),
     ] = None,
 ) -> None:
-    """Show the six words of the roster and the sites that have signed the roster, or make a new
+    """Show the roster words and the sites that have signed the roster, or make a new
     roster.
 
-    The sites of a sum must have the same roster. Compare the six words of the roster by phone.
+    The sites of a sum must have the same roster. Compare the roster words by phone.
     Example: feddcd federation roster north
     """
     from ._proofs import roster_command

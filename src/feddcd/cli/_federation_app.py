@@ -200,7 +200,7 @@ def outgoing(
         option("Let the answer with this ID leave the site. Repeat the option for more answers."),
     ] = None,
     verify: Annotated[
-        bool, option("Check the log of everything that left this site.", "--verify")
+        bool, option("Check the log; with a digest as ID, that it still has it.", "--verify")
     ] = False,
     log: Annotated[
         bool, option("Show in words everything that left this site, from its log.", "--log")

@@ -32,8 +32,8 @@ from ._terminal import say, say_lines, width
 VERIFIED = "VERIFIED"
 NO_LIST = (
     "there is no list of sites (roster) yet, and this is no mistake. The coordinator makes the "
-    "list when the first study begins. Then a person at each site compares six words by phone "
-    "and approves the list"
+    "list when the first study begins. Then a person at each site calls the others, compares "
+    "the roster words and approves the list"
 )
 NOT = f"NOT {VERIFIED}: do not use this result before you know the reason"
 
@@ -73,8 +73,8 @@ def roster_command(
 
 def _show(roster: Roster) -> None:
     say(
-        "read these six words to the people at the other sites by phone; all people must have "
-        "the same words:"
+        "these are the roster words. Call each other site of the list, at a number that you found "
+        "yourself; all people must have the same words:"
     )
     say(f"  {roster.words()}")
     missing = sign_up.unsigned(roster)
@@ -133,7 +133,7 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         where = f"the log of {load_place(site).client} has" if site else "its folder has"
         say(f"name of the study: {printable(study)} ({where} this name; no site signed it)")
     if isinstance(place, Path) or not is_trial(place):  # whose sites are all on this machine
-        say(f"the six words of the list of sites are: {proven.proof.roster.words()}")
+        say(f"the roster words of the list of sites are: {proven.proof.roster.words()}")
         say(
             "A proof has no name of a federation. To know that these are the right sites, compare "
             "the words by phone with a person at each site, for whom this command prints them: "

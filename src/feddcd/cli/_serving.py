@@ -255,7 +255,7 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
         read = f"feddcd federation approve {shlex.quote(str(folder))}"
         told = f"{what} waits for your decision"
         is_list = about_waiting(folder, id)[1] == LIST
-        first = ", and compare the six words by phone" if is_list else ""
+        first = ", and compare the roster words by phone" if is_list else ""
         now.append([told, f"  read it{first}: {read}", *decision_lines(folder, id)])
     now += [[looks]] if (looks := looks_words(folder)) else []
     for lines in now:

@@ -43,14 +43,15 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
     _check_site(folder)
     if check:
         with judged("NOT COMPLETE: do not trust this log before you know the reason"):
-            head = verify_log(folder)
-        left, refused, _ = log_of(folder)
+            head = verify_log(folder, job)
+        left, refused = log_of(folder)[:2]
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
-        said = (
-            f"{plural(left, 'answer')} left this site, which refused {plural(refused, 'question')}"
-        )
-        whole = f"the log has {plural(head.lines, 'line')} and is complete"
-        return say(f"{said}; {whole}; the digest of its last line is {head.hash}")
+        counts = f"{plural(left, 'answer')} left this site, {plural(refused, 'question')} refused"
+        say(f"{counts}; the log has {plural(head.lines, 'line')}, which fit together")
+        if job:
+            return say("the log is as it was on that day, up to the line with the noted digest")
+        again = f"feddcd federation outgoing {shlex.quote(shown(folder))} --verify {head.hash}"
+        return say(f"only a digest noted elsewhere shows later that nobody forged it: {again}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -124,10 +125,9 @@ def pause_command(folder: Path, end: bool) -> None:
     _check_site(folder)
     (resume if end else pause)(folder)
     found(paused=not end)
-    if end:
-        return say("the pause has ended: this site answers again")
     again = f"feddcd federation pause {shlex.quote(shown(folder))} --end"
-    say(f"this site is paused and answers nothing; to end the pause: {again}")
+    paused = f"this site is paused and answers nothing; to end the pause: {again}"
+    say("the pause has ended: this site answers again" if end else paused)
 
 
 def withdraw_command(folder: Path, why: str) -> None:

@@ -124,7 +124,7 @@ def _summed_with(held: Mapping[str, Any]) -> str:
     others = [name for name in held["summed_with"] if name != held["site"]]
     if not others:
         return "no sites yet, because this site has not signed a list of sites"
-    return f"{sentence_list(others)} (the six words of this list of sites: {held['roster']})"
+    return f"{sentence_list(others)} (the roster words of this list of sites: {held['roster']})"
 
 
 def _trial_facts(trial: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -272,7 +272,7 @@ def check_own(found: Verified, client: str, entries: Iterable[Mapping[str, Any]]
 def check_roster(found: Verified, roster: Roster) -> None:
     """The proof is of the sites that this folder knows, with the keys that it knows."""
     if found.proof.roster.digest != roster.digest:
-        told = f"The six words of the proof's roster are: {found.proof.roster.words()}"
+        told = f"The roster words of the proof are: {found.proof.roster.words()}"
         raise Refused(
             "this folder does not have the roster of the proof, not even as an earlier roster. "
             f"{told}"

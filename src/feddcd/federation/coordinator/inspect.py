@@ -127,7 +127,7 @@ def _check_pact(
     if own.digest != pact.roster.digest:
         raise Refused(
             "this folder does not have the roster of the ledger, not even as an earlier roster. "
-            f"The six words of the ledger's roster are: {pact.roster.words()}"
+            f"The roster words of the ledger are: {pact.roster.words()}"
         )
     return pact
 

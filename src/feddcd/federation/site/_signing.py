@@ -154,7 +154,7 @@ def _words(
     ]
     lines += [
         *dated,
-        "Call the people at the other sites, not at the coordinator. All these people must have "
-        "the same six words:",
+        "Call each other site of the list. Find its number yourself: do not ask the coordinator, "
+        "who could have invented a site. All these people must have the same roster words:",
     ]
     return [*lines, f"  {roster.words()}", *careful]

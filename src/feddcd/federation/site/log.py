@@ -5,8 +5,8 @@ outgoing.jsonl         a line per answer
 
 A line holds the hash of the line before, the head that of the last: a line that was changed or
 removed is found. What a crash leaves behind the head never left the site: a whole line stays and
-counts, a torn one is cut off before the next is written. Who may write here may forge all of it,
-so note elsewhere, now and then, the hash that `verify_log` gives.
+counts, a torn one is cut off before the next is written. Who may write here may cut the end or
+forge any of it, so note elsewhere, now and then, the hash that `verify_log` gives.
 """
 
 import hashlib
@@ -52,9 +52,22 @@ def append(folder: Path, what: Mapping[str, Any], disk: Disk | None = None) -> N
         raise LogError(f"{path} cannot be written: {error}") from error
 
 
-def verify_log(folder: Path) -> Head:
-    """Follows the chain from its first line; raises `LogError` where it breaks."""
-    return _heads(Disk(), folder / LOG)[1]
+def verify_log(folder: Path, noted: str = "") -> Head:
+    """Follows the chain from its first line; raises `LogError` where it breaks, or if no line has
+    the hash that somebody noted."""
+    last = _heads(Disk(), folder / LOG)[1]
+    end = f'"previous": "{noted}"}}'.encode()
+    if (
+        noted
+        and noted != last.hash
+        and not any(line.endswith(end) for line in _read(folder / LOG).splitlines())
+    ):
+        raise LogError(
+            f"no line of {folder / LOG} has the digest {noted}. If somebody noted this digest from "
+            "this log, then the log was cut or changed since that day, also if all its digests fit "
+            "together. Find out who changed it before you trust it"
+        )
+    return last
 
 
 def read_log(folder: Path) -> list[dict[str, Any]]:

@@ -81,7 +81,7 @@ def _told(entry: Mapping[str, Any]) -> str:
         ends = "RESUMED  the pause has ended, and this site answers again"
         return "PAUSED   this site answers nothing" if entry["paused"] else ends
     if "roster" in entry:
-        return f"SIGNED   the list of sites with the six words {entry['roster']}"
+        return f"SIGNED   the list of sites with the roster words {entry['roster']}"
     if "result" in entry:
         return f"RECEIVED the result of study {entry['result']}"
     if "withdrawal" in entry:
