@@ -231,6 +231,7 @@ def _waited(study: FederationFolder) -> dict[str, Any]:
             "silent": [str(site) for site in held["silent"]],
             "looking": [str(site) for site in held.get("looking", ())],
             "reading": [str(site) for site in held.get("reading", ())],
+            "soon": when(float(held.get("soon", held["until"]))),
             "until": when(float(held["until"])), "as_of": _age(float(held["time"])),
         }  # fmt: skip
     except (ValueError, LookupError, TypeError, AttributeError):
