@@ -228,3 +228,18 @@ def test_a_study_that_ended_starts_again_without_its_job_file(home, tmp_path):
     study_command(home.path, "first", None, False)
     assert state_of(study)["state"] == "wanted"
     assert study.config() == before
+
+
+def test_who_starts_a_study_reads_first_that_it_runs_elsewhere(home, tmp_path, monkeypatch, capsys):
+    """People may decide for seven days: nobody keeps a terminal open for that."""
+    job = tmp_path / "job.toml"
+    job.write_text('[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    monkeypatch.setattr("feddcd.cli._studies.is_up", lambda folder: True)
+    end = lambda study: note_state(study, "failed", reason="there is no table")
+    monkeypatch.setattr("feddcd.cli._studies._follow", end)
+    with pytest.raises(SystemExit):
+        main(["federation", "study", "fed", "first", "--job", str(job)])
+    first, status_line, option = capsys.readouterr().out.splitlines()
+    assert "with Ctrl-C, or close its terminal: the study continues, as long as `serve`" in first
+    assert status_line.endswith("feddcd federation status fed")
+    assert "--no-follow" in option
