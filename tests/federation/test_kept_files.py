@@ -9,6 +9,7 @@ import pytest
 from feddcd.cli.app import main
 from feddcd.data.codebook import FILE as CODEBOOK
 from feddcd.federation.coordinator._ending import FILE as UNHEARD
+from feddcd.federation.enrolment.site import LEFT
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine import link_state, rivals
 from feddcd.federation.machine._keeper import CONNECTED
@@ -61,7 +62,7 @@ def test_the_page_names_all_files_of_a_site(home):
     left = left_in(site) - {"data.csv"}
     assert {"jobs/", "results/", "rules/", "ended/", "outgoing.jsonl"} <= left
     assert left <= documented("file of the site")
-    more = {link_state.FILE, node(site).log.name, CODEBOOK, MEMBER, f"{WAITING}/"}
+    more = {link_state.FILE, node(site).log.name, CODEBOOK, MEMBER, LEFT, f"{WAITING}/"}
     assert more <= documented("file of the site")
 
 
