@@ -129,6 +129,7 @@ NOT_RUN = {  # what is printed and not run, and why
         "feddcd federation site north": SERVES,
     },
     "install.md": {
+        "pip install 'feddcd[flower]'": INDEX,
         "pip install --require-hashes -r requirements-site.lock": INDEX,
         "pip install --no-deps --no-build-isolation .": INDEX,
         "pip download 'feddcd[flower]' -d wheelhouse": INDEX,

@@ -17,7 +17,7 @@ import feddcd
 ROOT = Path(feddcd.__file__).parent
 LAYERS = (
     ("_errors", "_files", "_origin", "_text"),
-    ("_memory", "_extras", "_pace", "_proxy"),
+    ("_memory", "_extras", "_owners", "_pace", "_proxy"),
     ("_settings", "_types", "history", "losses", "formula"),
     ("sums",),
     ("tree",),

@@ -29,11 +29,14 @@ def names(cls: type) -> set[str]:
 
 PARTS = {f"[{name}]" for name in registry.parts()}
 OF_TRAINING = ({*config._OF_SPEC} - {"settings"}) | {"[settings]"}
+OF_FEDERATION = names(config.Config) - {"spec", "plan"} | OF_TRAINING | PARTS
 TABLES = {
     ("files.md", "## job.toml, part [glm]"): names(RegressionPlan),
     ("files.md", "## job.toml, part [describe]"): names(DescribePlan),
     ("files.md", "## site.toml"): {*folder.OF_SITE},
-    ("deploy.md", "## The folder"): names(config.Config) - {"spec", "plan"} | OF_TRAINING | PARTS,
+    ("files.md", "## federation.toml"): names(config.Config) - {"spec", "plan"}
+    | OF_TRAINING
+    | PARTS,
     ("rules.md", "## Careful unless written otherwise"): names(Policy) | {"complete"},
     ("data.md", "## The codebook"): {*codebook.SETTINGS},
     ("race.md", "## Add a problem"): names(RaceProblem),

@@ -17,6 +17,7 @@ from ._text import NUMBER, nearest
 SLASHES = "; write a Windows path with /, for example C:/Daten/x.csv"
 QUOTE = "; a closing quote may be missing in this line"
 BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z]\w*)\s*(?:#.*)?$")  # a word without quotes
+NAMED = re.compile(r"\s*([\w-]+)\s*=")
 LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, where \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
 MOST_BYTES = 10_000_000
@@ -66,8 +67,20 @@ def _remedied(reason: ValueError, text: str) -> str:
         if (bare := BARE.match(line)) is not None:
             own = "neither a number, nor true or false, nor a text in quotes"
             return f"in line {at[1]}, {bare[1]} = {bare[2]} is {own}"
+    if (again := re.search(r"overwrite a value \(at line (\d+)", str(reason))) is not None:
+        return _twice(text.split("\n"), int(again[1])) or str(reason)
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number
     return f"{reason}{SLASHES if slashed else ''}"
+
+
+def _twice(lines: list[str], end: int) -> str:
+    """Which name a file has twice; the second value ends in this line."""
+    named = [(i, m[1]) for i, line in enumerate(lines[:end], 1) if (m := NAMED.match(line))]
+    last, name = named[-1] if named else (0, "")
+    first = next((i for i, other in named if other == name and i < last), None)
+    if first is None:
+        return ""
+    return f"the name {name} is there twice, in lines {first} and {last}; delete one of the two"
 
 
 def _content(path: Path, error: type[SpecError]) -> bytes:

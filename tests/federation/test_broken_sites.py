@@ -228,7 +228,7 @@ def test_a_wrong_path_of_the_data_names_the_old_one(home):
 def test_a_file_of_another_user_is_told(home, monkeypatch):
     site = home.site("south")
     owners = lambda path: "nobody" if path.name == "policy.toml" else "north"
-    monkeypatch.setattr(health, "_owner", owners)
+    monkeypatch.setattr(health, "owner_of", owners)
     (told,) = status_of(site)["warnings"]
     assert "policy.toml belongs to the user nobody, who may change this file" in told["what"]
     assert told["todo"] == f"chown north {site / 'policy.toml'}"

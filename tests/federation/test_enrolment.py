@@ -8,6 +8,7 @@ import stat
 import subprocess
 import tomllib
 from contextlib import contextmanager
+from importlib.metadata import version
 
 import pytest
 
@@ -504,7 +505,16 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
     docker = write_dockerfile(folder, "north", data).read_text()
     assert json.loads(docker.rpartition("CMD ")[2])[-1] == str(folder)
     assert (folder / ".dockerignore").read_text() == "*\n", "keys go into no image"
-    assert "docker build -t feddcd-north - < '" in docker, "no folder is sent to Docker"
+    source = f"feddcd-{version('feddcd')}"
+    [build] = [line for line in docker.splitlines() if "docker build -t feddcd-north " in line]
+    assert build.endswith(f"Dockerfile' {source}"), "only the source package is sent to Docker"
+    assert f"feddcd=={version('feddcd')} && tar xzf {source}.tar.gz" in docker
+    installs = re.findall(r"pip install (.+)", docker)
+    assert len(installs) == 2
+    assert "--require-hashes -r requirements-site.lock" in installs[0]
+    assert "--no-deps --no-build-isolation ." in installs[1], "nothing else is downloaded"
+    assert "docker build: --build-arg HTTPS_PROXY=" in docker
+    assert "docker run: -e HTTPS_PROXY=" in docker
     assert "--name feddcd-north " in docker
     assert "--pids-limit=" in docker
     (tmp_path / "plain").mkdir()

@@ -1,6 +1,7 @@
 """The folder of a federation: what is written there, who may read it, and what is noticed."""
 
 import ast
+import hashlib
 import importlib
 import itertools
 import json
@@ -25,6 +26,7 @@ from feddcd import algorithms
 from feddcd._errors import FlowerError, LedgerError, Refused, SpecError
 from feddcd.algorithms import AbstractAlgorithm
 from feddcd.cli import _federation
+from feddcd.cli._certify import certify_command
 from feddcd.cli._federation import show_events
 from feddcd.cli._members import join_command
 from feddcd.cli.app import app
@@ -302,6 +304,18 @@ def test_another_host_needs_another_certificate(tmp_path):
     assert certify(home, None), "without it the sites need the new one"
     assert ca.read_bytes() == (home.server / "ca.crt").read_bytes() != before
     assert not list(home.path.rglob("ca.key"))
+
+
+def test_two_people_can_compare_a_new_authority(tmp_path, capsys):
+    home = create(tmp_path / "f", ["a", "b"], Config("north"), authority=tmp_path / "stick")
+    certify_command(home.path, tmp_path / "stick")
+    assert "sha256sum" not in capsys.readouterr().out, "the sites believe the old one"
+    certify_command(home.path, None)
+    digits = hashlib.sha256((home.server / "ca.crt").read_bytes()).hexdigest()[:20]
+    *_, send, compare = capsys.readouterr().out.splitlines()
+    assert "ca.crt to every site" in send
+    assert "by phone the first 20 digits that the command `sha256sum ca.crt` prints" in compare
+    assert compare.endswith(f": {digits}")
 
 
 @pytest.mark.parametrize("name", ["server.key", "server.crt", "ca.crt"])

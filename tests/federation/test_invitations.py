@@ -74,6 +74,49 @@ def test_root_is_warned_before_the_site_has_keys(home, said, monkeypatch, user):
     assert all(i < enrolled for i in warned)
 
 
+def wrapped(text, width=76):
+    """As a mail program breaks long lines."""
+    pieces = lambda line: [line[i : i + width] for i in range(0, len(line), width)] or [""]
+    return "\n".join(piece for line in text.splitlines() for piece in pieces(line))
+
+
+def quoted(text):
+    return "".join(f"> {line}\n" for line in text.splitlines())
+
+
+MAILS = {
+    "wrapped": wrapped,
+    "quoted": quoted,
+    "wrapped and quoted twice": lambda text: quoted(quoted(wrapped(text))),
+    "with other ends of lines": lambda text: wrapped(text).replace("\n", "\r\n"),
+    "indented": lambda text: "".join(f"    {line}\n" for line in wrapped(text).splitlines()),
+    "in an answer": lambda text: f"Dear colleague,\n\nsee below\n\n{quoted(text)}\nKind regards",
+}
+
+
+@pytest.mark.parametrize("how", MAILS)
+def test_an_invitation_that_a_mail_program_changed_is_read_if_it_is_whole(home, how):
+    given, file = invite(home), home.path.parent / "west.invite"
+    file.write_bytes(MAILS[how](given.text()).encode())
+    assert read_invitation(file) == given
+    for other in ("z", "9"):
+        text = given.text().replace(given.token[:4], other * 4)
+        file.write_bytes(MAILS[how](text).encode())
+        with pytest.raises(SpecError, match="the invitation was changed on its way"):
+            read_invitation(file)
+
+
+def test_an_invitation_that_was_cut_is_damaged_and_not_something_else(home):
+    given, file = invite(home), home.path.parent / "west.invite"
+    text = given.text()
+    for end in range(len("# An invitation for w"), len(text) - 2, 7):
+        for how in (str, quoted):
+            file.write_text(how(text[:end]))
+            with pytest.raises(SpecError, match="Copy the whole file again") as error:
+                read_invitation(file)
+            assert "is not an invitation" not in str(error.value)
+
+
 @pytest.mark.parametrize("how", ["invited", "enrolled", "ended", "torn"])
 def test_what_nobody_confirmed_is_taken_back(home, said, how):
     """The invitation, and the keys that came with it; who holds them is not let in."""

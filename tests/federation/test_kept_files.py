@@ -1,6 +1,7 @@
 """docs/security.md names every file that a study leaves, at the site and at the coordinator."""
 
 import re
+import shutil
 from contextlib import suppress
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 from feddcd.cli.app import main
 from feddcd.data.codebook import FILE as CODEBOOK
 from feddcd.federation.coordinator._ending import FILE as UNHEARD
+from feddcd.federation.enrolment.site import LEFT
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine import link_state, rivals
 from feddcd.federation.machine._keeper import CONNECTED
@@ -16,6 +18,7 @@ from feddcd.federation.machine._served import RECORD
 from feddcd.federation.machine.programs import node
 from feddcd.federation.sign_up import MEMBER
 from feddcd.federation.site.approval import WAITING
+from feddcd.federation.status import site_status
 from feddcd.federation.trial import FILE as TRIAL
 
 PAGE = Path(__file__).parents[2] / "docs" / "security.md"
@@ -61,7 +64,7 @@ def test_the_page_names_all_files_of_a_site(home):
     left = left_in(site) - {"data.csv"}
     assert {"jobs/", "results/", "rules/", "ended/", "outgoing.jsonl"} <= left
     assert left <= documented("file of the site")
-    more = {link_state.FILE, node(site).log.name, CODEBOOK, MEMBER, f"{WAITING}/"}
+    more = {link_state.FILE, node(site).log.name, CODEBOOK, MEMBER, LEFT, f"{WAITING}/"}
     assert more <= documented("file of the site")
 
 
@@ -76,3 +79,29 @@ def test_the_page_names_all_files_of_the_server(home):
     assert {"keys/", "server.key", "roster.json"} <= left
     assert left <= documented("file in `fed/server/`")
     assert {CONNECTED, RECORD, UNHEARD, rivals.FILE} <= documented("file in `fed/server/`")
+
+
+def backed_up(answer):
+    """The files of a site in the rows of the table on backups with this answer."""
+    table = (PAGE.parent / "deploy.md").read_text("utf-8").partition("| file | back it up? |")[2]
+    rows = [row.split(" | ") for row in table.partition("\n\n")[0].splitlines()[2:]]
+    cells = [row[0] for row in rows if "of a site" in row[0] and answer in row[1]]
+    return {name for cell in cells for name in re.findall(r"`([^`]+)`", cell)}
+
+
+def test_a_site_can_be_restored_by_the_table_on_backups(home, tmp_path):
+    site, restored = home.site("a"), tmp_path / "restored"
+    restored.mkdir(mode=0o700)
+    kept = backed_up("yes")
+    assert {"site.toml", "rules/", "outgoing.jsonl"} <= kept
+    for name in sorted({*kept, *backed_up("not necessary")}):  # a site without keys enrols again
+        if (path := site / name).is_dir():
+            shutil.copytree(path, restored / name)
+        elif path.exists():
+            shutil.copy2(path, restored / name)
+    shutil.copy2(site / "data.csv", restored / "data.csv")
+    held = site_status(restored)
+    assert held["problems"] == []
+    assert held["left"] == site_status(site)["left"] > 0
+    known = {*kept, *backed_up(""), "jobs/"}
+    assert left_in(site) - {"data.csv"} <= known

@@ -1,5 +1,6 @@
 """What `status` says to do next, at a site and at the coordinator."""
 
+import json
 from contextlib import suppress
 
 import pytest
@@ -228,3 +229,57 @@ def test_a_study_that_ended_starts_again_without_its_job_file(home, tmp_path):
     study_command(home.path, "first", None, False)
     assert state_of(study)["state"] == "wanted"
     assert study.config() == before
+
+
+def test_who_starts_a_study_reads_first_that_it_runs_elsewhere(home, tmp_path, monkeypatch, capsys):
+    """People may decide for seven days: nobody keeps a terminal open for that."""
+    job = tmp_path / "job.toml"
+    job.write_text('[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    monkeypatch.setattr("feddcd.cli._studies.is_up", lambda folder: True)
+    end = lambda study: note_state(study, "failed", reason="there is no table")
+    monkeypatch.setattr("feddcd.cli._studies._follow", end)
+    with pytest.raises(SystemExit):
+        main(["federation", "study", "fed", "first", "--job", str(job)])
+    first, status_line, option = capsys.readouterr().out.splitlines()
+    assert "with Ctrl-C, or close its terminal: the study continues, as long as `serve`" in first
+    assert status_line.endswith("feddcd federation status fed")
+    assert "--no-follow" in option
+
+
+def status_said(capsys, *words):
+    with pytest.raises(SystemExit) as end:
+        main(["federation", "status", *words])
+    return end.value.code or 0, capsys.readouterr()
+
+
+def test_the_exit_code_of_the_status_says_whether_a_site_has_a_problem(home, site, capsys):
+    """For programs that watch the machine."""
+    for words in (["fed/sites/east"], ["fed/sites/east", "--json"], ["fed"]):
+        assert status_said(capsys, *words)[0] == 0
+    (site / "data.csv").unlink()
+    code, said = status_said(capsys, "fed/sites/east")
+    assert code == 1
+    assert "problem: " in said.out
+    code, said = status_said(capsys, "fed/sites/east", "--json")
+    assert code == 1
+    assert json.loads(said.out)["problems"]
+    assert status_said(capsys, "fed")[0] == 0
+
+
+@pytest.mark.parametrize("kept", ["policy.toml", "key", "outgoing.jsonl", "rules"])
+def test_a_restored_site_without_its_settings_is_no_federation(tmp_path, home, capsys, kept):
+    (tmp_path / "restored" / kept).mkdir(parents=True)
+    code, said = status_said(capsys, "restored")
+    assert code == 2
+    assert "restored has files of a site, but no site.toml. Put site.toml back from" in said.err
+    with pytest.raises(SystemExit):
+        main(["federation", "site", "restored"])
+    assert "put site.toml back from a backup" in capsys.readouterr().err
+
+
+def test_the_status_of_any_other_folder_says_what_it_lacks(tmp_path, home, capsys):
+    (tmp_path / "other").mkdir()
+    code, said = status_said(capsys, "other")
+    assert code == 2
+    assert "it has no site.toml, nor the folder of a coordinator, because it has no fed" in said.err
+    assert "there is no folder away" in status_said(capsys, "away")[1].err

@@ -18,6 +18,7 @@ from feddcd._errors import DataError, SpecError, Stalled
 from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.cli import _studies
+from feddcd.cli._members import depart_command
 from feddcd.cli._status import status_of
 from feddcd.cli.app import app
 from feddcd.federation import _next_step
@@ -110,6 +111,16 @@ def test_a_finished_job_is_not_repeated_without_a_site_by_itself(tmp_path, plan,
     run(study)
     [ended] = events(study, "finished")
     assert ended["sites"] == list(OTHERS)
+
+
+def test_who_retires_a_site_reads_which_tables_not_to_make_again(tmp_path, capsys):
+    home = made(tmp_path)
+    run(home)
+    depart_command(home.path, ["west"], barred=False)
+    told = "study federation made a table with west. Do not make this table again without west: "
+    assert f"{told}both tables together reveal the sums of west alone" in capsys.readouterr().out
+    depart_command(made(tmp_path / "new").path, ["west"], barred=False)
+    assert "table again" not in capsys.readouterr().out
 
 
 def again_text(study):

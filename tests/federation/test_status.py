@@ -1029,6 +1029,7 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     link.tell("connecting", "the coordinator does not know the key of this site")
     state = _serving._show_link(asked / "south", "h:1", ("connected", ""), "south")
     assert lines[0].startswith("this site was retired by the coordinator at fed.example.org:9093")
+    assert "If this site does not come back, stop its program" in lines[1]
     assert "ask the person at the coordinator for a new invitation" in lines[1]
     assert _serving._show_link(asked / "south", "h:1", state, "south") == state
     assert len(lines) == 2, "once"

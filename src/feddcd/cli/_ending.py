@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from typing import Any
 
 from .._errors import Diverged, FeddcdError, MissingExtra, SpecError, in_python
+from .._owners import to_own
 from .._text import plural, printable
 from ._habits import found, wordy
 from ._terminal import as_option, say, warn
@@ -26,7 +27,8 @@ def told(error: FeddcdError | OSError) -> str:
         return str(error if named else error.placed(spell=as_option))
     if error.filename is None or not error.strerror:
         return str(error)
-    return f"cannot read or write {os.fsdecode(error.filename)}: {error.strerror}"
+    text = f"cannot read or write {os.fsdecode(error.filename)}: {error.strerror}"
+    return f"{text}; {todo}" if (todo := to_own(error)) else text
 
 
 def complain(error: FeddcdError | OSError) -> int:

@@ -25,6 +25,7 @@ from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import limit, load_policy
 from ._codebook import check_data
 from ._habits import found
+from ._owner import check_owner
 from ._terminal import say, say_lines, warn
 
 HALF = 3  # words that each of the two people reads out, as READ_OUT says
@@ -74,6 +75,7 @@ def _replaced(site: str, before: desk.InvitationRecord) -> str:
 def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     invitation = read_invitation(file)
     folder: Path = options["out"] or Path(invitation.site)
+    check_owner(folder)
     _check_enrolled(invitation, folder, data)
     reading = {name: options[name] for name in Reading._fields if options.get(name)}
     plain: dict[str, Any] = reading | {"na": tuple(options.get("na") or ())}

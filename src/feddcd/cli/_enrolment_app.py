@@ -178,7 +178,8 @@ def status(
     """At the coordinator or at a site: show which sites are connected, which study runs, which
     answers left, what waits for a person, what is broken, and what to do next.
 
-    Example: feddcd federation status fed
+    Exit codes: 0 no problem; 1 a site has a problem, so it does not answer; 2 the status cannot be
+    shown. Example: feddcd federation status fed
     """
     from ._status import status_command
 

@@ -20,7 +20,7 @@ from ..federation.config import Config
 from ..federation.coordinator.coordinator import in_mode
 from ..federation.enrolment.unit import write_coordinator_unit
 from ..federation.folder import FederationFolder, load_places, mend_port
-from ..federation.machine.init import certify, create
+from ..federation.machine.init import create
 from ..federation.machine.programs import Event, up
 from ..federation.run_folder import write_run
 from ..federation.site.template import CAREFUL as CAREFUL_SAID
@@ -120,21 +120,6 @@ def _say_next_of_sites(folder: FederationFolder, names: list[str]) -> None:
         f"On this machine: feddcd federation serve {at}. At each site: feddcd federation site "
         "SITE_DIR"
     )
-
-
-def certify_command(path: Path, authority: Path | None) -> None:
-    folder = FederationFolder(path)
-    told = certify(folder, authority)
-    found(host=folder.config().host, new_authority=bool(told))
-    say(
-        f"feddcd made a new certificate for {folder.config().host}. Stop the server and start it "
-        "again, so that it uses this certificate"
-    )
-    if told:
-        say(
-            f"send the new {shown(folder.server / 'ca.crt')} to every site, because the "
-            "old certificate is not valid any more"
-        )
 
 
 def up_command(path: Path, rounds: int, sites: bool, mode: str = "") -> None:

@@ -129,7 +129,7 @@ def certify(
 
     Example: feddcd federation certify fed --authority /media/stick
     """
-    from ._federation import certify_command
+    from ._certify import certify_command
 
     certify_command(folder, authority)
 

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ._owner import READS, check_owner
 from ._terminal import be_quiet, note
 from ._usage import Command
 
@@ -52,7 +53,7 @@ def be_wordy(wanted: bool) -> None:
     _wordy = wanted
 
 
-def equip(app: typer.Typer) -> None:
+def equip(app: typer.Typer, group: str = "") -> None:
     """Gives every command its habits, so that none can be forgotten."""
     if app.registered_callback is not None:
         app.registered_callback.help = flowing(app.registered_callback.callback.__doc__)
@@ -61,11 +62,12 @@ def equip(app: typer.Typer) -> None:
         name = info.name or info.callback.__name__
         info.help = flowing(info.callback.__doc__)
         info.cls = Command
-        info.callback = _with_habits(info.callback, json=name not in SERVING)
-    for group in app.registered_groups:
-        assert group.typer_instance is not None
-        group.help = flowing(group.help)
-        equip(group.typer_instance)
+        writes = group == "federation" and name not in READS
+        info.callback = _with_habits(info.callback, json=name not in SERVING, writes=writes)
+    for part in app.registered_groups:
+        assert part.typer_instance is not None
+        part.help = flowing(part.help)
+        equip(part.typer_instance, part.name or "")
 
 
 def flowing(text: str | None) -> str:
@@ -75,7 +77,7 @@ def flowing(text: str | None) -> str:
     return "\n\n".join(" ".join(part.split()) for part in about.split("\n\n") if part.strip())
 
 
-def _with_habits(command: Callable[..., None], *, json: bool) -> Callable[..., None]:
+def _with_habits(command: Callable[..., None], *, json: bool, writes: bool) -> Callable[..., None]:
     more = ({"as_json": Plain} if json else {}) | {"verbose": Wordy}
 
     @functools.wraps(command)
@@ -89,6 +91,8 @@ def _with_habits(command: Callable[..., None], *, json: bool) -> Callable[..., N
         if wordy():
             python = ".".join(map(str, sys.version_info[:3]))
             note(f"feddcd {metadata.version('feddcd')}, Python {python}, {sys.platform}")
+        if writes and "folder" in options:
+            check_owner(options["folder"])
         try:
             if not _json:
                 return command(*args, **options)

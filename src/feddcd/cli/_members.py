@@ -67,6 +67,8 @@ def _take_back(folder: FederationFolder, site: str, barred: bool) -> None:
 
 
 def _depart(folder: FederationFolder, sites: list[str], barred: bool) -> None:
+    from ..federation.coordinator.repeats import repeats_to_avoid
+
     if folder.config().plan is not None or not folder.ledger.exists():
         check_invited(folder, sites)
         for study in map(folder.of_study, folder.studies()):
@@ -80,6 +82,8 @@ def _depart(folder: FederationFolder, sites: list[str], barred: bool) -> None:
                     f"study {name} ends now without a result, because {sentence_list(sites)} took "
                     f"part in it. {after_departure(study, sites)}"
                 )
+        for line in repeats_to_avoid(folder, sites):
+            say(line)
         return
     members = look_at(folder).server.members
     for site in sites:

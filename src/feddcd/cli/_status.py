@@ -4,12 +4,13 @@ import hmac
 import json
 import secrets
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from .._errors import FeddcdError, SpecError
+from .._errors import FeddcdError, FolderError, SpecError
 from .._files import shown
 from .._text import plural, printable, sentence_list
 from ..federation.about import in_study
@@ -21,8 +22,10 @@ from ..federation.status import (
     federation_status,
     site_status,
     studies_of_job,
+    unlike,
     waits_in_words,
 )
+from ._ending import UNPROVEN
 from ._habits import found
 from ._terminal import say, say_lines
 
@@ -44,6 +47,8 @@ def status_command(path: Path, id: str, serve: bool, port: int | None) -> None:
     found(**held)
     for line in lines_of(held):
         say(line)
+    if held.get("problems"):  # for scripts: this site does not answer
+        sys.exit(UNPROVEN)
 
 
 def show_job(path: Path, id: str) -> None:
@@ -77,6 +82,8 @@ def status_of(path: Path) -> dict[str, Any]:
     """Of a site's folder, or of a federation's."""
     if (path / "site.toml").exists():
         return site_status(path)
+    if not (path / "federation.toml").exists():
+        raise FolderError(unlike(path))
     return federation_status(FederationFolder(path))
 
 

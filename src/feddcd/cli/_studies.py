@@ -46,6 +46,7 @@ def study_command(
         )
     if not follow:
         return _say_begun(study)
+    _tell(followed(study))
     _follow(study)
     state = state_of(study)
     found(state=state["state"], reason=state.get("reason", ""))
@@ -134,6 +135,16 @@ def _follow(study: FederationFolder) -> None:
 def _tell(lines: list[str]) -> None:
     for line in lines:
         (note if as_json() else say)(line)
+
+
+def followed(study: FederationFolder) -> list[str]:
+    """People decide for days: who looks on may leave."""
+    return [
+        f"this command shows study {study.study} until it ends. You can stop this command with "
+        "Ctrl-C, or close its terminal: the study continues, as long as `serve` runs",
+        f"  to see later how it stands: feddcd federation status {_at(study)}",
+        "  the option --no-follow starts a study and does not wait for its end",
+    ]
 
 
 def unresponsive(study: FederationFolder, hang: Hang) -> list[str]:

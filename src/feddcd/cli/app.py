@@ -53,8 +53,9 @@ def _main(
     proves how close the result is to the best result.
 
     Exit codes: 0 the command is done; 1 the command is done, but a fit did not reach --tol, a
-    training diverged, the data do not fit, or `federation verify` says NOT VERIFIED; 2 the input is
-    wrong; 130 stopped by Ctrl-C.
+    training diverged, the data do not fit, `federation verify` says NOT VERIFIED, or `federation
+    status SITE_DIR` shows a problem; 2 the input is wrong; 130 stopped by Ctrl-C.
+
     Example: feddcd glm patients.csv --formula "death ~ age" --group hospital
     """
     be_wordy(verbose)

@@ -104,7 +104,7 @@ def _after_hang(at: str, holder: str, programs: Sequence[int]) -> str:
 
 
 def waits_in_words(waits: Mapping[str, Any]) -> str:
-    """All sites that are waited for, and until when."""
+    """All sites that are waited for, and until when: for people longer than for what is broken."""
     if not waits:
         return ""
     paused = [site for site, what in waits["people"].items() if what == PAUSE]
@@ -114,13 +114,16 @@ def waits_in_words(waits: Mapping[str, Any]) -> str:
         be = "is" if len(paused) == 1 else "are"
         told.append(f"{sentence_list(paused)} {be} paused, and a person there has to end the pause")
     told += [f"no answer from {sentence_list(waits['silent'])} yet"] if waits["silent"] else []
+    until = "; the coordinator waits until"
+    lines = [f"{'; '.join(told)}{until} {waits['until']}"] if told else []
+    broken = []
     if looking := waits.get("looking"):
-        told.append(f"the data file is missing at {sentence_list(looking)}")
+        broken.append(f"the data file is missing at {sentence_list(looking)}")
     if reading := waits.get("reading"):
-        told.append(f"policy.toml has a mistake at {sentence_list(reading)}")
-    return f"{'; '.join(told)}; the coordinator waits until {waits['until']} " + (
-        f"(as of {waits['as_of']})"
-    )
+        broken.append(f"policy.toml has a mistake at {sentence_list(reading)}")
+    if broken:  # after a minute the site refuses, whatever others have to decide
+        lines.append(f"{'; '.join(broken)}{until} {waits.get('soon') or waits['until']}")
+    return f"{'; '.join(lines)} (as of {waits['as_of']})"
 
 
 def _waits_for(study: Mapping[str, Any]) -> str:

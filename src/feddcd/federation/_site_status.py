@@ -114,7 +114,7 @@ def looks_words(folder: Path) -> str:
 
 def log_of(folder: Path) -> tuple[int, int, list[str]]:
     """How many answers left, how many were refused, and the last lines, for a person."""
-    entries = read_log(folder)
+    entries = _entries(folder)
     refused = sum("refused" in entry for entry in entries)
     left = sum("kind" in entry and "refused" not in entry for entry in entries)
     return left, refused, list(map(_line, entries[-LAST:]))
@@ -122,8 +122,16 @@ def log_of(folder: Path) -> tuple[int, int, list[str]]:
 
 def last_refusal(folder: Path) -> str:
     """With its real reason, for the person at this site; nothing where there is none."""
-    refused = [entry for entry in read_log(folder) if "refused" in entry]
+    refused = [entry for entry in _entries(folder) if "refused" in entry]
     return _line(refused[-1]) if refused else ""
+
+
+def _entries(folder: Path) -> list[dict[str, Any]]:
+    """A log that cannot be opened is one of the troubles."""
+    try:
+        return read_log(folder)
+    except OSError:
+        return []
 
 
 def _line(entry: Mapping[str, Any]) -> str:

@@ -253,7 +253,7 @@ def machine_memory() -> int:
 
 def _site_toml(folder: Path) -> dict[str, Any]:
     path = folder / "site.toml"
-    values = read_toml(path)
+    values = read_toml(path, "; if this is the folder of a site, put site.toml back from a backup")
     check_names(values, OF_SITE, path)
     for name, value in values.items():
         if name in LIMITS:

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from .._errors import FeddcdError, SpecError
 from .._files import shown
+from .._owners import owner_of, to_own
 from .._text import plural, printable, sentence_list
 from ..data.codebook import FILE as CODEBOOK
 from ..data.codebook import load_codebook
@@ -67,7 +68,7 @@ def troubles(folder: Path) -> list[Trouble]:
             check(folder)
         except (FeddcdError, OSError) as error:
             what, said, own = _told(error).rpartition(TODO)
-            what, todo = (what.removesuffix("."), own) if said else (own, todo)
+            what, todo = (what.removesuffix("."), own) if said else (own, to_own(error) or todo)
             found.append(Trouble(what, todo, kind=check.__name__))
     return sorted(found, key=lambda trouble: not trouble.stops)
 
@@ -154,7 +155,11 @@ CHECKS: tuple[tuple[Callable[[Path], object], str], ...] = (  # each with what t
     (_codebook, f"correct {CODEBOOK} of this site"),
     (_node, AGAIN),
     (_sums, AGAIN),
-    (verify_log, f"make sure that feddcd can read {LOG}, or put it back from a backup"),
+    (
+        verify_log,
+        f"make sure that feddcd can read this file, or put {LOG} and .{LOG}.head back from "
+        "a backup",
+    ),
 )
 
 
@@ -193,23 +198,13 @@ def open_server(folder: FederationFolder) -> list[Trouble]:
 
 def _owners(folder: Path) -> Iterator[Trouble]:
     """A file of another user, who may change it whatever its mode is."""
-    own = _owner(folder)
+    own = owner_of(folder)
     for name in (*SECRET, *OWN):
-        if (other := _owner(folder / name)) not in (own, "root", ""):
+        if (other := owner_of(folder / name)) not in (own, "root", ""):
             at = shown(folder / name)
             told = f"{at} belongs to the user {other}, who may change this file"
             todo = f"chown {shlex.quote(own)} {shlex.quote(at)}"
             yield Trouble(printable(told), todo, stops=False, kind=f"owner of {name}")
-
-
-def _owner(path: Path) -> str:
-    """By name where it has one; nothing where there is no file, or no owners."""
-    try:
-        return path.owner()
-    except KeyError:
-        return str(path.stat().st_uid)
-    except (OSError, NotImplementedError):
-        return ""
 
 
 def misnamed(folder: Path) -> Iterator[Trouble]:

@@ -32,11 +32,14 @@ from .machine.programs import connected, hang_of, is_up, looked, opened_for
 from .machine.rivals import rivals
 from .machine.studies import ahead_of, result_of, state_of
 from .site.approval import SHORT
+from .site.log import LOG
+from .site.policy import FILE as POLICY
 from .site.told import in_short, kind_of
 from .trial import trial_of
 
 HERE = "on this machine, for a trial"
 ENDED = ("done", "failed", "cancelled")
+OF_SITE = (POLICY, "key", LOG, "rules")  # in its folder, beside its settings
 HEARD = ("waiting", "refused", "silent", "failed", "each")
 
 
@@ -68,6 +71,22 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
     if (seconds := opened_for(folder) if up else None) is not None:
         held["opened_for"] = round(seconds, 1)
     return held | {"next": next_step(folder, held)}
+
+
+def unlike(path: Path) -> str:
+    """Of a folder without its settings, for example after a restore."""
+    if not path.is_dir():
+        return f"there is no folder {path}"
+    if not any((path / name).exists() for name in OF_SITE):
+        return (
+            f"{path} is neither the folder of a site, because it has no site.toml, nor the folder "
+            "of a coordinator, because it has no federation.toml"
+        )
+    return (
+        f"{path} has files of a site, but no site.toml. Put site.toml back from a backup. If there "
+        "is no backup, ask the person at the coordinator to retire this site and to send a new "
+        f"invitation. Then give: feddcd federation enrol INVITATION --data FILE --out {path}"
+    )
 
 
 def _rivals(folder: FederationFolder) -> list[dict[str, Any]]:
@@ -231,6 +250,7 @@ def _waited(study: FederationFolder) -> dict[str, Any]:
             "silent": [str(site) for site in held["silent"]],
             "looking": [str(site) for site in held.get("looking", ())],
             "reading": [str(site) for site in held.get("reading", ())],
+            "soon": when(float(held.get("soon", held["until"]))),
             "until": when(float(held["until"])), "as_of": _age(float(held["time"])),
         }  # fmt: skip
     except (ValueError, LookupError, TypeError, AttributeError):

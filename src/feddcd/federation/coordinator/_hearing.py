@@ -12,6 +12,7 @@ from ..._text import printable
 from .._next_step import PAUSE
 from ..config import Config
 from ..folder import WAITED, FederationFolder
+from ..site.missing import LOOK_S
 from ..site.told import LOOKING, READING, decides, is_waiting
 from ..wire import Envelope
 from ._checks import refusal_of
@@ -71,8 +72,8 @@ class Hearing:
         self.patience = Patience(config.patience, config.approvals)
         self.refused: dict[str, str] = {}  # by site: why
         self.waiting: set[str] = set()  # to be asked again, in this exchange
-        self.looking: set[str] = set()  # for their data files
-        self.reading: set[str] = set()  # their policies, which have a mistake
+        self.looking: dict[str, float] = {}  # for their data files, since when
+        self.reading: dict[str, float] = {}  # their policies, which have a mistake
         self.waited: set[tuple[str, str]] = set()  # in any, and for what
         self.members: set[str] = set()  # when the study began
         self._written: tuple[float, Any] = (0.0, None)
@@ -134,6 +135,7 @@ class Hearing:
             return self.refuse(site, reason)
         self.waiting.add(site)
         if LOOKING in reason or READING in reason:
+            self.patience.waiting.pop(site, None)  # whether a person decided there, is not known
             return
         what = decides(reason)
         asked = site in self.patience.waiting  # else of a new question, perhaps in the same words
@@ -149,10 +151,10 @@ class Hearing:
         kinds = (LOOKING, self.looking, "looked"), (READING, self.reading, "read")
         for words, sites, ended in kinds:
             if words in reason and site not in sites:
-                sites.add(site)
+                sites[site] = time.time()
                 self.folder.note("waiting", reason=reason, site=site)
             elif words not in reason and site in sites:
-                sites.discard(site)
+                del sites[site]
                 self.folder.note(ended, site=site)
 
     def _decided(self, site: str, answered: bool) -> None:
@@ -170,4 +172,6 @@ class Hearing:
         self._written = now, held
         told = {"time": round(now, 3), "until": round(self.patience.until(), 3)}
         told |= {"people": people, "silent": held[1], "looking": held[2], "reading": held[3]}
+        if broken := [*self.looking.values(), *self.reading.values()]:
+            told |= {"soon": round(min(broken) + LOOK_S, 3)}  # after that the site refuses
         self.folder.save(self.folder.results / WAITED, told)

@@ -49,10 +49,10 @@ from ._ending import (
 from ._hearing import Hearing
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, check_spellings, lone_levels, odd_words, read_columns
-from ._repeats import check_repeat
 from ._rosters import settle_roster
 from ._sharing import share
 from .nodes import Nodes, greet, unanswered
+from .repeats import check_repeat
 
 PAUSE_S = 1.0
 SMALL = 1 << 24  # bytes of an answer beside matrices

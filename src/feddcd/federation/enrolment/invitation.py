@@ -10,6 +10,7 @@ import json
 import re
 import ssl
 import time
+import tomllib
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,9 +25,14 @@ DAYS = 7.0
 _ADDRESS = re.compile(r"(\[[0-9a-fA-F:]+\]|[A-Za-z0-9.-]{1,253}):[0-9]{1,5}")
 _MAKE = "; the coordinator makes an invitation with: feddcd federation invite DIR NAME"
 _ASK = "ask the person at the coordinator for a new invitation"
+_BEGIN = "# An invitation for "
+_QUOTED = re.compile(r"^(\s*>)+ ?")
+_ENTRY = re.compile(r'^[ \t]*(\w+)[ \t]*=\s*("[^"]*"|\d+)[ \t]*$', re.MULTILINE)
+_BREAK = re.compile(r"[ \t]*\n[ \t]*")
+_MOST_BYTES = 100_000
 _HEAD = "\n".join(
     (
-        "# An invitation for {site} to the federation {federation}.",
+        _BEGIN + "{site} to the federation {federation}.",
         "# Keep this file secret. The invitation can be used once, until {until}.",
         "# Run this command at the site:",
         "#   feddcd federation enrol {site}.invite --data FILE",
@@ -75,13 +81,16 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
     """Refused, by name, if it is no invitation, was changed, or is too old."""
     if not path.exists():
         raise SpecError(f"{path}: no such file{_MAKE}")
-    try:
-        values = read_toml(path)
-    except SpecError as error:
-        if "not a TOML file" not in str(error):
-            raise
-        values = {}
+    text, values = "", _values(path)
     if "invitation" not in values:
+        text = _unquoted(path)
+        values = _rejoined(text)
+    if "invitation" not in values:
+        if text.lstrip().startswith(_BEGIN):
+            raise SpecError(
+                f"{path}: the invitation is damaged. Perhaps a mail program cut or changed its "
+                f"text. Copy the whole file again, as an attachment, or {_ASK}"
+            )
         raise SpecError(
             f"{path} is not an invitation. An invitation is the file NAME.invite that you get from "
             f"the coordinator{_MAKE}"
@@ -123,6 +132,32 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
     if found.expires < (time.time() if now is None else now):
         raise SpecError(f"{path}: the invitation ended at {when(found.expires)}; {_ASK}")
     return found
+
+
+def _values(path: Path) -> dict[str, Any]:
+    """Nothing where it is no TOML."""
+    try:
+        return read_toml(path)
+    except SpecError as error:
+        if "not a TOML file" not in str(error):
+            raise
+        return {}
+
+
+def _unquoted(path: Path) -> str:
+    """Its text without the marks that a mail program puts before the lines of an answer."""
+    with path.open("rb") as file:
+        text = file.read(_MOST_BYTES).decode("utf-8-sig", "replace")
+    return "\n".join(_QUOTED.sub("", line) for line in text.splitlines())
+
+
+def _rejoined(text: str) -> dict[str, Any]:
+    """Entries that a mail program broke into lines; whether they are whole, `check` says."""
+    lines = [f"{name} = {_BREAK.sub('', value)}" for name, value in _ENTRY.findall(text)]
+    try:
+        return tomllib.loads("\n".join(lines))
+    except tomllib.TOMLDecodeError:
+        return {}
 
 
 def fingerprint(certificate: str) -> str:

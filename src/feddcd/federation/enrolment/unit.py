@@ -84,13 +84,18 @@ _DOCKER_HEAD = """\
 # The folder of the site and its data stay outside of the image. Give these commands:
 """
 _DOCKER = """\
-#   docker build -t feddcd-{site} - < {file}
+#   pip download --no-deps --no-binary feddcd feddcd=={version} && tar xzf feddcd-{version}.tar.gz
+#   docker build -t feddcd-{site} -f {file} feddcd-{version}
 #   docker run -d --name feddcd-{site} --restart=always --read-only --tmpfs /tmp --cap-drop=ALL \\
 #     --security-opt=no-new-privileges --user {user} --pids-limit={tasks} {memory}\\
 #     -v {folder}:{folder} {mount}feddcd-{site}
-# Behind a proxy, add to the second command: -e HTTPS_PROXY=http://HOST:PORT
+# Behind a proxy, add to docker build: --build-arg HTTPS_PROXY=http://HOST:PORT
+# and to docker run: -e HTTPS_PROXY=http://HOST:PORT
+# With SELinux, write :z after the folders of -v (after :ro write ,z).
 {note}FROM python:{python}-slim
-RUN pip install --no-cache-dir 'feddcd[flower]=={version}'
+COPY . /opt/feddcd
+RUN cd /opt/feddcd && pip install --no-cache-dir --require-hashes -r requirements-site.lock \\
+ && pip install --no-cache-dir --no-deps --no-build-isolation .
 ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 CMD {start}
 """

@@ -41,6 +41,20 @@ def check_repeat(
             raise too_few(told, reasons, allow_repeat(folder, gone))
 
 
+def repeats_to_avoid(folder: FederationFolder, gone: Collection[str]) -> list[str]:
+    """Of sites that leave: with which finished tables they took part."""
+    studies: dict[str, set[str]] = {}
+    for study, job in _finished(folder):
+        if named := set(job.cohort) & set(gone):
+            studies.setdefault(study, set()).update(named)
+    return [
+        f"study {study} made a table with {names}. Do not make this table again without {names}: "
+        f"both tables together reveal the sums of {names} alone"
+        for study, sites in studies.items()
+        for names in [sentence_list(sorted(sites))]
+    ]
+
+
 def _finished(folder: FederationFolder) -> Iterator[Finished]:
     for study in ("", *folder.studies()):
         home = folder.of_study(study)
