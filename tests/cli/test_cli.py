@@ -450,6 +450,18 @@ def test_list_of_one_kind(group, capsys):
     assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == GROUPS[group]
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_list_of_one_method_shows_its_formulas(name, capsys):
+    """An installed package has no source folder in which a person would look for them."""
+    feddcd(f"list {name}")
+    said = capsys.readouterr().out
+    assert said.startswith(f"{name}: {ALGORITHMS[name].about}")
+    formulas = sys.modules[ALGORITHMS[name].algorithm.__module__].__doc__ or ""
+    assert " = " in formulas
+    assert formulas.strip() in said
+    assert "settings: " in said
+
+
 HELP = {
     "": ["run", "compare", "list", "report", "demo"],
     "run": ["--data", "--algorithm", "--set", "--tau", "--l2", "--rounds", "--resume", "--out"],

@@ -202,13 +202,15 @@ def list_(
         str | None,
         typer.Argument(
             help="What to show: algorithms, data, models, partitions, participation, solvers, "
-            "weightings or problems. Default: everything."
+            "weightings or problems; or the name of one algorithm, to show its formulas. "
+            "Default: everything."
         ),
     ] = None,
 ) -> None:
-    """Show the names of all algorithms, data sets, models, partitions, solvers and more.
+    """Show the names of all algorithms, data sets, models, partitions, solvers and more, or the
+    formulas of one algorithm.
 
-    Example: feddcd list algorithms
+    Example: feddcd list pointsaga
     """
     from ._list import list_command
 
