@@ -20,6 +20,7 @@ from .. import tree
 from .._errors import CodecError, FolderError, SpecError
 from .._files import write_atomically
 from .._settings import check_names
+from .._text import plural
 from ..history import History
 from .spec import Spec, load_spec
 
@@ -147,6 +148,26 @@ def load_checkpoint(
         return tree.restore(like, arrays), meta.get("known", {})  # of 0.2.0 nothing
     except CodecError as error:
         raise FolderError(f"{path}: {error}. Did the data change?") from None
+
+
+def check_longer(folder: Path, rounds: int) -> None:
+    """Of a comparison that goes on: runs of different lengths have no common median."""
+    for path in sorted(folder.glob("**/checkpoint.npz")):
+        if (done := _rounds_of(path)) > rounds:
+            raise SpecError(
+                f"{path.parent} already has {plural(done, 'round')}, so the comparison cannot end "
+                f"after {plural(rounds, 'round')}: give <rounds> with {done} or more",
+                settings={"rounds": None},
+            )
+
+
+def _rounds_of(path: Path) -> int:
+    """What is damaged is named when the run is read."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return int(file["t"])
+    except Exception:  # zipfile and numpy raise nearly anything on damaged bytes
+        return 0
 
 
 def _fingerprint(spec: Spec) -> str:

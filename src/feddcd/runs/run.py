@@ -67,7 +67,8 @@ def execute(
         run = RunLoop(spec, built, folder, given, label or spec.algorithm)
         if folder is not None and resume:
             run.restore(folder)
-            write_atomically(folder / "config.toml", spec.save)
+            if spec.rounds >= run.history.rounds:  # else nothing runs, and nothing changes
+                write_atomically(folder / "config.toml", spec.save)
         run.seconds["setup"] = time.perf_counter() - began
         return run.to_the_end(watch)
 
@@ -104,7 +105,7 @@ class RunLoop:
         every, at = self.spec.certify_every, self.history.rounds
         # runs of other lengths share the program: rows that are not used cost little
         room = every if every <= SHARED else min(every, self.spec.rounds)
-        asked = False
+        asked, more = False, self.spec.rounds >= at
         with patient_interrupt() as stop:
             began = time.perf_counter()
             advance = compiled(self.fed, self.state, room)
@@ -123,8 +124,9 @@ class RunLoop:
             early = at < self.spec.rounds and not self._reached()
             self.status = "stopped" if (asked or stop()) and early else "finished"
             result = self._result()
-            self._save(at_once=True)
-            if self.folder is not None:
+            if more:
+                self._save(at_once=True)
+            if more and self.folder is not None:
                 result.write(self.folder)
         return result
 
