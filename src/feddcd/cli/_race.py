@@ -22,6 +22,7 @@ from ..race.standing import Standing, standings
 from ..report import methods
 from ..report.tables import terminal_table
 from ..runs.interrupt import Interrupted
+from ._given import check_apart
 from ._programs import keep_programs
 from ._terminal import bars, console, say, warn
 
@@ -66,6 +67,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if out.exists() and not out.is_dir():
         raise SpecError(f"{out} is a file, not a folder; give another --out")
     _check_shares(wish.shares)
+    check_apart(wish.methods)
     own = add_methods(wish.method_files)
     wish = wish._replace(methods=[*dict.fromkeys([*wish.methods, *own])])
     chosen, runners = choose(wish.problems, wish.files), wish.methods or METHODS
