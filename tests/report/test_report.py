@@ -271,6 +271,8 @@ def test_a_comparison_says_that_its_bound_is_far_away(tmp_path):
         assert (todo in " ".join(text.split())) == (text != report.markdown_table(far))
     with_fedqn = page(tmp_path, [far[0], far[1]._replace(label="fedqn")])
     assert "or add pointsaga to the comparison" in with_fedqn
+    auto = far[1]._replace(label="auto (fedqn)", config={"algorithm": "fedqn"})
+    assert "or add pointsaga to the comparison" in page(tmp_path, [far[0], auto])
     near = [entry(name, [3.0, end], bound=0.35) for name, end in (("fedavg", 0.4), ("mine", 0.5))]
     for runs in (near, far[:1], HAND):
         assert "smallest gap" not in report.markdown_table(runs)

@@ -25,7 +25,7 @@ from feddcd.history import COLUMNS, History
 from feddcd.runs import folder as disk
 from feddcd.runs import run as run_module
 from feddcd.runs.build import build
-from feddcd.runs.run import origin
+from feddcd.runs.folder import origin
 from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import start
 

@@ -50,7 +50,8 @@ def run_command(
         named = options.pop("algorithm")
         if folder is None:
             named = named or _with_method(merge(options, config, {}))["algorithm"]
-            settings = [f"{named}.{text}" for text in settings]
+            own = f"{named}."  # as the advice of a comparison has it
+            settings = [own + text.removeprefix(own) for text in settings]
         methods = [] if named is None else [named]
         return compare_command(options, config, methods, settings, seeds, out, folder, quiet)
     if folder is not None:
@@ -150,12 +151,12 @@ def race(
         _show(made.entries())
         if isinstance(made, Comparison):
             _advise(made.results.values())
-        if not isinstance(made, Comparison):
-            seeds = seeds_told(complete(made, algorithms), base["seeds"])
-            say(seeds)
-            for run in made[next(iter(made))].results.values():
-                if why := run.summary.get("why"):
-                    say(f"method: {run.spec.algorithm}, because {why}")
+        else:
+            say(seeds_told(complete(made, algorithms), base["seeds"]))
+        one = made if isinstance(made, Comparison) else made[next(iter(made))]
+        for run in one.results.values():
+            if why := run.summary.get("why"):
+                say(f"method: {run.spec.algorithm}, because {why}")
         say(f"in {folder}: {', '.join(made.files)}")
         say(f"report: {folder / 'report.html'}")
     if where := stopped_at(made, algorithms, base.get("seeds")):

@@ -207,8 +207,8 @@ def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
     smallest, apart = min(gaps), max(ends) - min(ends)
     if smallest <= max(apart, *TARGETS):
         return []
-    labels = {entry.label for entry in entries}
-    others = [name for name in ("fedqn", "pointsaga") if name not in labels]
+    there = {e.label for e in entries} | {str(e.config.get("algorithm")) for e in entries}
+    others = [name for name in ("fedqn", "pointsaga") if name not in there]
     add = f", or add {' or '.join(others)} to the comparison" if others else ""
     return [
         "the best lower bound that a run proved is far below all objectives: the smallest gap is "

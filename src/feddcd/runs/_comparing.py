@@ -135,7 +135,7 @@ def compare(
         loaded = load_data(spec)
         runs = {a: (chosen, own._replace(data=loaded)) for a, (chosen, own) in runs.items()}
     if len(runs) > 1:
-        check_methods(list(runs.values()))
+        check_methods(runs)
     results = {}
     with patient_interrupt() as stop:
         for label, (chosen, own) in runs.items():

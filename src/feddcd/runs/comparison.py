@@ -78,15 +78,17 @@ class Comparison(AbstractComparison):
                 f"feddcd.Repeats.load({str(folder)!r})"
             )
         names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
-        if (folder / "compare.csv").exists():  # in their order
-            with open(folder / "compare.csv", newline="", encoding="utf-8") as file:
-                order = [row[0] for row in csv.reader(file) if row]
-            names.sort(key=lambda name: order.index(name) if name in order else len(order))
         if not names:
             raise disk.FolderError(
                 f"{folder} contains no comparison: no folder in it has a summary.json"
             )
-        return cls({name: Result.load(folder / name) for name in names})
+        found, order = {name: Result.load(folder / name) for name in names}, []
+        if (folder / "compare.csv").exists():
+            with open(folder / "compare.csv", newline="", encoding="utf-8") as file:
+                order = [row[0] for row in csv.reader(file) if row]
+        label = lambda name: found[name].summary["algorithm"]
+        names.sort(key=lambda name: order.index(x) if (x := label(name)) in order else len(order))
+        return cls({name: found[name] for name in names})
 
     def entries(self) -> "list[RunEntry]":
         return [result.entry() for result in self.results.values()]

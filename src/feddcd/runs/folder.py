@@ -10,8 +10,9 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -22,7 +23,11 @@ from .._files import write_atomically
 from .._settings import check_names
 from .._text import plural
 from ..history import History
+from ..problems import AbstractSamples, stacks_of
 from .spec import Spec, load_spec
+
+if TYPE_CHECKING:
+    from .build import Built
 
 FORMAT = 1
 Race = tuple[dict[str, Any], list[str], dict[str, dict[str, Any]]]  # base, algorithms, settings
@@ -176,6 +181,21 @@ def _fingerprint(spec: Spec) -> str:
     for name in ("rounds", "target_gap", "given", "eval_every"):
         values.pop(name, None)
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def origin(built: "Built") -> str:
+    """The method and who holds which targets: a spec does not say it where Python gave them. Of a
+    problem that is no table all that it holds counts, as does the start w."""
+    problem, digest = built.federated.problem, hashlib.sha256()
+    digest.update(eqx.tree_pformat(built.federation.algorithm).encode())
+    stacks = stacks_of(problem)
+    if isinstance(stacks[0], AbstractSamples):
+        arrays = [x for f in stacks for x in (f.Y, f.s, f.rows)]  # pyright: ignore
+    else:
+        arrays = jax.tree.leaves((problem, built.federated.w))
+    for array in map(np.asarray, arrays):
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> str:
