@@ -21,7 +21,7 @@ import pytest
 
 import feddcd as package
 from feddcd.algorithms import ALGORITHMS, AbstractStateless
-from feddcd.cli.app import HELP as HELP_TEXTS
+from feddcd.cli._spec_options import HELP as HELP_TEXTS
 from feddcd.cli.app import main
 from feddcd.data import PARTITIONS, available
 from feddcd.data.federate import MODELS, WEIGHTINGS

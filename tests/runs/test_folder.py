@@ -191,7 +191,9 @@ def test_ctrl_c_while_a_run_is_compiled_stops_before_the_first_round(monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "compiled", pressed)
         command(f"run {QUICK} --rounds 4 --algorithm mbsgd --out a", code=130)
-    assert "stopped after round 0; to continue: feddcd run --resume a" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "stopped after round 0; to continue: feddcd run --resume a" in said.out
+    assert said.err.count("stopping; to stop at once, press Ctrl-C again") == 1
     command("run --resume a -q")
     assert rounds_done("a") == 4
 
