@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ..runs.spec import Spec
+from ..runs.spec import PART, Spec
 from ._terminal import READING, Quiet, option
 
 USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
@@ -23,7 +23,7 @@ HELP = {
     "model": "The model: softmax, logistic, ridge, poisson or mlp.",
     "partition": "How to divide the rows among clients. `feddcd list partitions` shows all ways.",
     "clients": "The number of clients, N.",
-    "tau": "The number of clients in each round: at least 2, at most N. Default: N/4.",
+    "tau": f"The number of clients in each round: at least 2, at most N. Default: N/{PART}.",
     "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
     "settings": "Change a setting of the algorithm, written as key=value.",
     "l2": "The strength of the penalty (l2/2)|w|².",

@@ -12,6 +12,7 @@ from .._errors import SpecError
 from .._settings import check_names, read_toml, typed, unquoted
 from .._text import nearest
 
+PART = 4  # without tau, one client of so many takes part in a round
 Setting = bool | int | float | str
 DTYPES = ("auto", "float32", "float64")
 OBJECTS = ("data", "problem", "model", "parts", "algorithm")  # what Python may give
