@@ -162,6 +162,7 @@ MODELS = [
     case("--dtype float16", r"unknown dtype 'float16'"),
 ]
 SETTINGS = [
+    case("--algorithm feddcd,fedavg", r"use feddcd compare and --algorithm feddcd --algorithm fed"),
     case("--algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you mean 'fedavg'\?"),
     case("--set solver=newtn", r"unknown solver 'newtn'; did you mean 'newton'\?"),
     case("--set etta=1", r"feddcd has no setting 'etta'; did you mean 'eta'\?"),
@@ -299,6 +300,10 @@ def test_run(options, message, capsys):
             r"at least one algorithm, and each only once; got \['feddcd', 'fed",
         ),
         case("--algorithm feddcd --algorithm fedavgg", r"unknown algorithm 'fedavgg'; did you"),
+        case(
+            "--algorithm feddcd,fedavg",
+            r"repeat --algorithm for each method: --algorithm feddcd --algorithm fedavg; got 'fed",
+        ),
         case("--algorithm feddcd --set fedavg.lr=1", r"one of feddcd; got 'fedavg.lr=1'"),
         case("--algorithm feddcd --set eta=1", r"algorithm.key=value, .* got 'eta=1'"),
         case("--algorithm feddcd --set feddcd.etta=1", r"feddcd has no setting 'etta'; did you"),

@@ -21,7 +21,7 @@ import pytest
 
 import feddcd as package
 from feddcd.algorithms import ALGORITHMS, AbstractStateless
-from feddcd.cli.app import HELP as HELP_TEXTS
+from feddcd.cli._spec_options import HELP as HELP_TEXTS
 from feddcd.cli.app import main
 from feddcd.data import PARTITIONS, available
 from feddcd.data.federate import MODELS, WEIGHTINGS
@@ -448,6 +448,18 @@ def test_list_of_one_kind(group, capsys):
     lines = capsys.readouterr().out.splitlines()
     assert lines[0].split() == [group]
     assert [line.split()[0] for line in lines if re.match(r"  \S", line)] == GROUPS[group]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_list_of_one_method_shows_its_formulas(name, capsys):
+    """An installed package has no source folder in which a person would look for them."""
+    feddcd(f"list {name}")
+    said = capsys.readouterr().out
+    assert said.startswith(f"{name}: {ALGORITHMS[name].about}")
+    formulas = sys.modules[ALGORITHMS[name].algorithm.__module__].__doc__ or ""
+    assert " = " in formulas
+    assert formulas.strip() in said
+    assert "settings: " in said
 
 
 HELP = {

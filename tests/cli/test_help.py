@@ -19,7 +19,7 @@ from feddcd.federation.enrolment.invitation import DAYS
 from feddcd.paper.cells import PAPER_PROBLEMS
 from feddcd.race.cells import BITS, SHARES
 from feddcd.runs.api import usual
-from feddcd.runs.spec import Spec
+from feddcd.runs.spec import PART, Spec
 
 
 def _below(command: click.Command, name: str) -> dict[str, click.Command]:
@@ -99,6 +99,7 @@ def test_defaults_that_a_help_text_writes_out_are_those_of_the_code():
     listed = lambda names: f"{', '.join(names[:-1])} and {names[-1]}"
     texts = {
         ("compare", "algorithm"): f"Default: {listed(usual())}.",
+        ("run", "tau"): f"Default: N/{PART}.",
         ("race", "bits"): f"Default: {listed([str(b) for b in BITS])}.",
         ("race", "share"): f"Default: {listed([f'{share:g}' for share in SHARES])}.",
         ("federation init", "sites"): f"Default: {_federation_options.TRIAL_SITES} with --data.",

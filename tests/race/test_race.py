@@ -310,6 +310,42 @@ def test_progress_counts_the_runs_and_says_what_an_earlier_command_did(
     assert "3 of 6 runs are finished already, so they do not run again" in capsys.readouterr().out
 
 
+def test_a_problem_that_could_not_run_is_not_counted(tmp_path, monkeypatch, capsys):
+    def run(cell, stop):
+        if cell.problem != WINE:
+            raise DataError(f"{cell.problem.name} needs a package")
+        return outcome([10.0, 20.0, 30.0])
+
+    monkeypatch.setattr(play, "play", run)
+    names = ["wine-iid-2", "cancer-dirichlet-2"]
+    wish = RaceWishes(names, [], ["pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1)
+    monkeypatch.setattr("feddcd.cli._terminal.LINE_S", 0.0)  # every line is shown
+    race_command(wish, tmp_path, False)
+    said = capsys.readouterr().err
+    assert "1 of 2 runs is finished; the last: wine-iid-2, 30%, pointsaga" in said
+    assert "2 of 2" not in said
+    assert "note: left out: cancer-dirichlet-2 needs a package" in said
+    for folder in (tmp_path, tmp_path / "empty"):  # whether or not others have run there
+        with pytest.raises(SpecError, match=r"^no problem could be run$"):
+            race_command(wish._replace(problems=names[1:]), folder, False)
+
+
+def test_a_race_says_whose_results_it_writes_over(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(play, "play", lambda cell, stop: outcome([10.0, 20.0, 30.0]))
+    wish = RaceWishes(["wine-iid-2"], [], ["pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1)
+    race_command(wish, tmp_path, True)
+    race_command(wish._replace(methods=["pointsaga", "fedqn"]), tmp_path, True)  # with all of them
+    assert "note:" not in capsys.readouterr().err
+    race_command(wish._replace(problems=["cancer-dirichlet-2"]), tmp_path, False)
+    said = capsys.readouterr().err
+    assert "also have wine-iid-2 (fedqn, pointsaga). This command writes these files again" in said
+    assert f"stay in {tmp_path / 'cells'}" in said
+    race_command(wish, tmp_path, False)
+    told = capsys.readouterr()
+    assert "also have cancer-dirichlet-2 (pointsaga)." in told.err
+    assert "1 of 1 run is finished already" in told.out
+
+
 def test_a_race_needs_a_process(tmp_path):
     with pytest.raises(SpecError, match="at least one process, got 0"):
         grid.run_race([], 0, lambda *_: None)
@@ -353,6 +389,9 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(tmp_path, mon
     said = capsys.readouterr().out
     assert f"1 of 3 runs is finished and saved in {tmp_path / 'cells'}" in said
     assert "use the same command again: feddcd race --out 'my race'" in said
+    assert f"the finished runs are also in {tmp_path / 'race.csv'}" in said
+    with open(tmp_path / "race.csv", newline="") as file:
+        assert {row["seeds"] for row in csv.DictReader(file)} == {"1"}
     race_command(wish, tmp_path, True)
     assert played == [1, 2, 2, 3]
 

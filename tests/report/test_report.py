@@ -178,7 +178,7 @@ def test_table_counts_rounds_and_uploads_to_each_gap():
     assert (feddcd["rounds to 1e-3"], feddcd["uploads to 1e-3"]) == ("2", "20")
     assert (feddcd["rounds to 1e-6"], feddcd["uploads to 1e-6"]) == ("4", "40")
     assert (fedavg["rounds to 1e-3"], fedavg["uploads to 1e-6"]) == ("2", "–")
-    assert (feddcd["gap"], fedavg["gap"]) == ("1e-7", "1e-4")
+    assert (feddcd["gap, at most"], fedavg["gap, at most"]) == ("1e-7", "1e-4")
     assert report.rows(HAND[1:])[0]["certified gap"] == "0.1"
     assert feddcd["accuracy"] == "–"
     newton = report.rows(LARGE)[1]
@@ -208,6 +208,35 @@ def test_terminal_table_shows_each_entry_within_80_letters():
     assert re.search("fedavg.*0.500100", console.file.getvalue())
 
 
+def test_a_gap_to_a_bound_is_not_called_a_distance_to_the_optimum(tmp_path):
+    """A gap is the distance to the optimum; what is proven of it is named as a limit."""
+    console = Console(width=200, file=io.StringIO())
+    console.print(report.rich_table(HAND))
+    said = " ".join(console.file.getvalue().split())
+    assert "The distance to the optimum can be smaller" in said
+    assert "uploads to 1e-3: the uploads until this number was at most 1e-3" in said
+    report.write_csv(HAND, tmp_path / "compare.csv")
+    report.write_medians(HAND, tmp_path / "medians.csv")
+    for made in (report.latex_table(HAND), report.markdown_table(HAND)):
+        assert "gap, at most: the objective of a run" in " ".join(made.split()).lower()
+    assert "gap, at most" in page(tmp_path, HAND)
+    for name in ("compare.csv", "medians.csv"):
+        head = (tmp_path / name).read_text().splitlines()[0].split(",")
+        assert "gap_at_most" in head
+        assert "gap" not in head
+
+
+def test_the_table_of_a_run_says_to_which_bound_it_counts():
+    console = Console(width=200, file=io.StringIO())
+    console.print(report.rich_table(HAND[:1]))
+    said = " ".join(console.file.getvalue().split())
+    assert "certified gap" in said
+    assert "above the lower bound that the run proved by its end" in said
+    console = Console(width=200, file=io.StringIO())
+    console.print(report.rich_table([entry("a", [0.9, 0.7])]))  # it did not come so far
+    assert "by its end" not in console.file.getvalue()
+
+
 def test_names_stand_whole_within_80_letters_in_the_widest_table():
     names = ("accfeddcd", "fednewton", "pointsaga")
     runs = [entry(name, 0.5 + np.array([1e-2, 1.9e-14])) for name in names]
@@ -230,7 +259,7 @@ def test_bits_stand_in_tables_and_pictures_where_they_differ():
     assert re.search("fedqn +8 .*\n *fedavg +64 ", console.file.getvalue())
     for text in (report.latex_table([few, wide]), report.markdown_table([few, wide])):
         assert re.search("FedQN +[&|] +8 ", text)
-        assert "the bytes that the clients sent until the gap" in text
+        assert "the bytes that the clients sent until this number" in text
         assert "Bits: the methods send each number with this number of bits." in text
         assert "so the bytes do not compare the methods alone." in text
     printed = " ".join(console.file.getvalue().split())
@@ -245,7 +274,7 @@ def test_a_table_for_a_paper_has_no_column_without_values():
     text = report.markdown_table([entry("a", [0.9, 0.5005]), entry("b", [0.9, 0.5009])])
     head = text.splitlines()[0]
     assert ("uploads to 1e-3" in head, "uploads to 1e-6" in head) == (True, False)
-    assert "No method reached a gap of 1e-6." in text
+    assert "For no method, a gap of 1e-6 is proven." in text
     assert "–" not in text
     nothing = entry(bound=np.nan)
     assert "gap" not in report.markdown_table([nothing, nothing._replace(label="b")])
@@ -271,6 +300,8 @@ def test_a_comparison_says_that_its_bound_is_far_away(tmp_path):
         assert (todo in " ".join(text.split())) == (text != report.markdown_table(far))
     with_fedqn = page(tmp_path, [far[0], far[1]._replace(label="fedqn")])
     assert "or add pointsaga to the comparison" in with_fedqn
+    auto = far[1]._replace(label="auto (fedqn)", config={"algorithm": "fedqn"})
+    assert "or add pointsaga to the comparison" in page(tmp_path, [far[0], auto])
     near = [entry(name, [3.0, end], bound=0.35) for name, end in (("fedavg", 0.4), ("mine", 0.5))]
     for runs in (near, far[:1], HAND):
         assert "smallest gap" not in report.markdown_table(runs)
@@ -344,7 +375,7 @@ def test_a_run_that_does_not_come_to_a_gap_counts_as_the_most_expensive():
     seeds = [HAND[0], HAND[1]._replace(label="feddcd"), never]
     (row,) = report.rows([report.median_entry(seeds)])
     assert (row["uploads to 1e-3"], row["uploads to 1e-6"]) == ("20", "–")
-    assert row["gap"] == "1e-4"
+    assert row["gap, at most"] == "1e-4"
 
 
 def test_a_method_without_a_number_has_no_empty_line_of_quartiles():

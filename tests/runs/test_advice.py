@@ -190,6 +190,29 @@ def test_an_own_method_that_diverges_is_not_asked_for_a_setting_by_name():
     assert "a larger penalty (--l2, now 0.1)" in found
 
 
+@pytest.mark.parametrize(
+    ("lr", "code"), [("1e3", "0"), ("1e300", "1")], ids=["large", "not finite"]
+)
+def test_in_a_comparison_the_advice_is_a_setting_of_the_method(lr, code, tmp_path, capsys):
+    few = "--data wine --clients 5 --tau 2 --rounds 4 --certify-every 2 --algorithm fedavg"
+    race = [*few.split(), "--set", f"fedavg.lr={lr}", "--out", str(tmp_path / lr)]
+    with pytest.raises(SystemExit, match=code):
+        main(["compare", *race])
+    said = "".join(capsys.readouterr())
+    assert "step size usually helps: --set fedavg.lr=..." in " ".join(said.split())
+    once = [*few.split(), "--seeds", "1", "--out", str(tmp_path / "run")]
+    with pytest.raises(SystemExit, match="0"):  # of one method, too
+        main(["run", *once, "--set", "fedavg.lr=0.1"])
+    assert feddcd.Repeats.load(tmp_path / "run")[0]["fedavg"].spec.settings == {"lr": 0.1}
+
+
+def test_in_a_comparison_a_refusal_names_a_setting_of_the_method():
+    counts = {"data": (np.ones((8, 2)), np.arange(8)), "model": "poisson", "clients": 2}
+    for methods in (["fedavg"], ["fedqn", "fedavg"]):
+        with pytest.raises(ValueError, match=r"for example --set fedavg\.lr=0\.01"):
+            feddcd.compare(**counts, algorithms=methods)
+
+
 def test_a_run_that_diverges_has_an_exit_code_of_its_own(tmp_path, monkeypatch):
     monkeypatch.setattr("feddcd.report.run.panels", lambda *a: [])  # no pictures
     few = "--data wine --clients 5 --tau 2 --algorithm fedavg --rounds 4 --certify-every 2"

@@ -60,6 +60,22 @@ def test_the_command_says_it_before_the_first_round(tmp_path, capsys):
     assert not any(line.startswith("method:") for line in rest)
 
 
+def test_a_comparison_names_the_method_that_auto_is(tmp_path, capsys):
+    options = "--data synthetic:n=60,d=5,groups=6 --clients 6 --tau 3 --model ridge --rounds 5"
+    both = "--algorithm auto --algorithm pointsaga"
+    folder = tmp_path / "race"
+    with pytest.raises(SystemExit, match="0"):
+        main(["compare", *options.split(), *both.split(), "--out", str(folder)])
+    said = capsys.readouterr().out
+    assert "auto (fedqn)" in said
+    assert "method: fedqn, because the model is convex" in " ".join(said.split())
+    for name in ("compare.csv", "compare.md", "compare.tex", "report.html"):
+        assert "auto (fedqn)" in (folder / name).read_text("utf-8")
+    again = feddcd.Comparison.load(folder)
+    assert list(again) == ["auto", "pointsaga"]
+    assert list(again.to_pandas()["algorithm"]) == ["auto (fedqn)", "pointsaga"]
+
+
 def test_sites_agree_on_a_method_by_name():
     with pytest.raises(SpecError, match="needs the name of a method"):
         Config("test", Spec(algorithm="auto"))

@@ -25,7 +25,7 @@ from feddcd.history import COLUMNS, History
 from feddcd.runs import folder as disk
 from feddcd.runs import run as run_module
 from feddcd.runs.build import build
-from feddcd.runs.run import origin
+from feddcd.runs.folder import origin
 from feddcd.runs.spec import Spec
 from feddcd.simulator.simulate import start
 
@@ -191,7 +191,9 @@ def test_ctrl_c_while_a_run_is_compiled_stops_before_the_first_round(monkeypatch
     with monkeypatch.context() as patch:
         patch.setattr(run_module, "compiled", pressed)
         command(f"run {QUICK} --rounds 4 --algorithm mbsgd --out a", code=130)
-    assert "stopped after round 0; to continue: feddcd run --resume a" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "stopped after round 0; to continue: feddcd run --resume a" in said.out
+    assert said.err.count("stopping; to stop at once, press Ctrl-C again") == 1
     command("run --resume a -q")
     assert rounds_done("a") == 4
 
@@ -241,7 +243,7 @@ def test_ctrl_c_before_a_folder_is_there_says_that_nothing_is_saved(name, monkey
     def pressed(*args, **options):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_commands, "_merge", pressed)
+    monkeypatch.setattr(_commands, "merge", pressed)
     command(f"{name} {QUICK} --rounds 2 --algorithm mbsgd --out a", code=130)
     assert "stopped before the first round: nothing is saved." in capsys.readouterr().out
 
@@ -285,6 +287,37 @@ def test_no_more_rounds_than_asked(run):
     result = feddcd.resume(run, rounds=2)  # fewer than there are: nothing to do
     assert (run / "history.csv").read_bytes() == before
     assert result.summary["rounds"] == 4
+
+
+def test_a_stopped_run_is_not_changed_where_nothing_is_to_be_done(run, capsys):
+    """Its next continuation goes on to the rounds that it had."""
+    command(f"run --resume {run} --rounds 2000 --target-gap 1e-3 -q")  # long, and ends early
+    spec = disk.read_spec(run)
+    done = disk.read_history(run).rounds
+    assert (spec.rounds, spec.target_gap) == (2000, 1e-3)
+    before = {path.name: path.read_bytes() for path in run.iterdir()}
+    command(f"run --resume {run} --rounds {done - 1}")
+    assert f"The run already has {done} rounds." in capsys.readouterr().out
+    assert {path.name: path.read_bytes() for path in run.iterdir()} == before
+
+
+def test_a_comparison_does_not_end_before_one_of_its_runs(capsys):
+    """The medians would be of runs of different lengths."""
+    race = f"compare {QUICK} --algorithm mbsgd --algorithm fedavg --seeds 2 --rounds 4 --out race"
+    command(f"{race} -q")
+    shutil.rmtree("race/seed-1")
+    before = Path("race/compare.toml").read_bytes()
+    command("compare --resume race --rounds 2", code=2)
+    assert (
+        "race/seed-0/fedavg already has 4 rounds, so the comparison cannot end after 2 rounds: "
+        "give --rounds with 4 or more"
+    ) in capsys.readouterr().err
+    assert Path("race/compare.toml").read_bytes() == before
+    assert not Path("race/seed-1").exists()
+    wine = {"clients": 4, "certify_every": 2, "rounds": 3, "algorithms": ["mbsgd", "fedavg"]}
+    for more in ({"out": "race", "seeds": 2}, {"out": "race/seed-0"}):
+        with pytest.raises(ValueError, match=r"already has 4 rounds.*give rounds with 4 or more"):
+            feddcd.compare("wine", resume=True, **wine, **more)
 
 
 def test_rounds_after_the_checkpoint_are_done_again(run):

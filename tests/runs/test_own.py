@@ -708,6 +708,14 @@ class TestAlgorithm:
         ):
             feddcd.run(signs(), algorithm=3, parts=PARTS)  # pyright: ignore
 
+    def test_two_objects_of_one_class_need_labels(self):
+        two = [MinibatchSGD(lr=0.2), MinibatchSGD(lr=0.1)]
+        wanted = r"two .* of the class MinibatchSGD.*: give a dict with a label for each, for exam"
+        with pytest.raises(SpecError, match=wanted):
+            feddcd.compare(signs(), algorithms=two, parts=PARTS)
+        with pytest.raises(SpecError, match="name at least one algorithm, and each only once"):
+            feddcd.compare(signs(), algorithms=["mbsgd", "mbsgd"], parts=PARTS)
+
     @pytest.mark.chaos
     def test_compare_takes_objects(self, tmp_path):
         quick, slow = MinibatchSGD(lr=0.2), MinibatchSGD(lr=0.1)
@@ -732,9 +740,11 @@ class TestAlgorithm:
             resume=True, **{**options, "rounds": 4},
         )  # fmt: skip
         assert [r.history.rounds for r in longer.results.values()] == [4, 4, 4]
-        with pytest.raises(SpecError, match="each only once"):
+        with pytest.raises(
+            SpecError, match=r"class MinibatchSGD.* give a dict with a label for ea"
+        ):
             feddcd.compare(signs(), algorithms=[quick, slow], **options)
-        with pytest.raises(SpecError, match="can name a folder, not 'a/b'"):
+        with pytest.raises(SpecError, match="the label 'a/b' cannot be a folder name"):
             feddcd.compare(signs(), algorithms={"a/b": quick}, **options)
 
 

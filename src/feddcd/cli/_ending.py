@@ -110,6 +110,12 @@ def importing() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
+def say_stopping() -> None:
+    """At once: the rounds that end before may take long."""
+    with suppress(RuntimeError):  # where Ctrl-C came while a line was written
+        print("stopping; to stop at once, press Ctrl-C again", file=sys.stderr)
+
+
 def leave(code: int) -> None:
     """Without the last steps of Python, which crash after an interrupt cut the compiler short."""
     atexit._run_exitfuncs()

@@ -1,11 +1,18 @@
-"""`feddcd list`: everything that has a name."""
+"""`feddcd list`: everything that has a name, and the formulas of one method."""
+
+import sys
+from inspect import cleandoc
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
 from .._errors import SpecError
 from .._text import printable
 from ._habits import found
-from ._terminal import console
+from ._terminal import console, say, say_lines
+
+if TYPE_CHECKING:
+    from ..algorithms import Method
 
 
 def list_command(what: str | None) -> None:
@@ -29,8 +36,13 @@ def list_command(what: str | None) -> None:
             for p in PROBLEMS
         },
     }
+    if what is not None and (row := methods().get(what)):
+        return _show_method(row)
     if what is not None and what not in groups:
-        raise SpecError(f"there is no list {what!r}; the lists are {', '.join(groups)}")
+        raise SpecError(
+            f"there is no list {what!r}; the lists are {', '.join(groups)}. To show the formulas "
+            "of an algorithm, give its name"
+        )
     shown = {name: entries for name, entries in groups.items() if what in (None, name)}
     found(**shown)
     for name, entries in groups.items():
@@ -46,3 +58,17 @@ def list_command(what: str | None) -> None:
                 told = printable(f"  left out: {key}: {reason}")
                 console.print(told, style="yellow", markup=False)
             console.print()
+
+
+def _show_method(row: "Method") -> None:
+    """The formulas are what the file of a method begins with, so no copy of them can grow old."""
+    formulas = cleandoc(sys.modules[row.algorithm.__module__].__doc__ or "")
+    found(name=row.name, title=row.title, about=row.about, formulas=formulas)
+    settings = list(dict.fromkeys([*row.settings, "bits"]))  # every method has bits
+    found(settings=settings, local_solver=row.solver)
+    say(f"{row.name}: {row.about}")
+    if formulas:
+        say_lines(f"\n{formulas}\n")
+    say(f"settings: {', '.join(settings)}")
+    if row.solver is not None:
+        say(f"local solver: {row.solver}; its settings are settings of the method, too")

@@ -1,5 +1,6 @@
 """What `feddcd race` does."""
 
+import csv
 import math
 import sys
 from collections.abc import Sequence
@@ -15,13 +16,14 @@ from ..race.cells import METHODS, RaceCell, cells, left_out
 from ..race.grid import behind, finished, jobs, run_race
 from ..race.methods import add_methods
 from ..race.missed import missed, nobody_ran
-from ..race.page import write_race
+from ..race.page import write_csv, write_race
 from ..race.problems import check_tables, choose
 from ..race.profile import Place, Results, costs, gather
 from ..race.standing import Standing, standings
 from ..report import methods
 from ..report.tables import terminal_table
 from ..runs.interrupt import Interrupted
+from ._given import check_apart
 from ._programs import keep_programs
 from ._terminal import bars, console, say, warn
 
@@ -66,6 +68,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if out.exists() and not out.is_dir():
         raise SpecError(f"{out} is a file, not a folder; give another --out")
     _check_shares(wish.shares)
+    check_apart(wish.methods)
     own = add_methods(wish.method_files)
     wish = wish._replace(methods=[*dict.fromkeys([*wish.methods, *own])])
     chosen, runners = choose(wish.problems, wish.files), wish.methods or METHODS
@@ -81,19 +84,26 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
     if wish.behind is None and (done := _done(out, todo)):
         say(f"{_finished(done, len(todo))} already, so they do not run again")
+    if others := _of_others(out, todo):
+        warn(
+            f"{out / 'race.csv'} and the other files of results in {out} also have "
+            f"{sentence_list(others)}. This command writes these files again, only with the runs "
+            f"that it names. All finished runs stay in {out / 'cells'}: a command that names all "
+            "of them writes files with all, and runs none of them again"
+        )
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
     try:
         todo, lacking = _run(wish, out, todo, runners[0], quiet)
     except Interrupted:
-        _say_how_to_continue(out, todo)
+        _say_how_to_continue(out, todo, gather(out, todo, tuned=False))
         sys.exit(130)
     missing += lacking
     for reason in missing:
         warn(f"left out: {reason}", grave=True)
-    if lacking and not any((out / "cells").iterdir()):
-        raise SpecError("no problem could be run")
     results = gather(out, todo, tuned=wish.tune)
+    if not results:
+        raise SpecError("no problem could be run")
     few = len({place for place, _ in results}) <= MOST_SHOWN
     reasons = missed(results, wish.target, wish.limit)
     if nobody_ran(results):
@@ -136,8 +146,13 @@ def _run(
     with bars("{task.description}", quiet=quiet) as shown:
         line = shown.add_task("starting", total=len(todo))
 
-        def play(cells: list[RaceCell], before: int) -> list[str]:
+        done = 0
+
+        def play(cells: list[RaceCell]) -> list[str]:
+            before = done
+
             def watch(runs: int, name: str) -> None:
+                nonlocal done
                 done = before + runs
                 told = f"{_finished(done, len(todo))}; the last: {name}"
                 shown.update(line, description=told, completed=done)
@@ -146,10 +161,10 @@ def _run(
             return run_race(found, wish.processes, watch, wish.method_files)
 
         first = [cell for cell in todo if leads(cell)]
-        missing += play(first, 0)
+        missing += play(first)
         if wish.behind is not None:
             todo = behind(out, todo, leader, wish.behind, wish.target)
-            missing += play([cell for cell in todo if not leads(cell)], len(first))
+            missing += play([cell for cell in todo if not leads(cell)])
     return todo, sorted(set(missing))
 
 
@@ -161,8 +176,26 @@ def _done(out: Path, todo: list[RaceCell]) -> int:
     return sum(finished(out, cell) is not None for cell in todo)
 
 
-def _say_how_to_continue(out: Path, todo: list[RaceCell]) -> None:
+def _of_others(out: Path, todo: list[RaceCell]) -> list[str]:
+    """What the results in the folder have and this race does not: problems and methods."""
+    try:
+        with open(out / "race.csv", newline="", encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        there = {(r["problem"], float(r["share"]), r["method"], int(r["bits"])) for r in rows}
+    except (OSError, ValueError, KeyError):  # nothing, or no such file
+        return []
+    more = there - {(c.problem.name, c.share, c.method, c.bits) for c in todo}
+    places: dict[str, list[str]] = {}
+    for problem, _, method, _ in sorted(more):
+        places.setdefault(problem, []).append(method)
+    told = [f"{problem} ({', '.join(dict.fromkeys(who))})" for problem, who in places.items()]
+    return told if len(told) <= MOST_SHOWN else [*told[:3], plural(len(told) - 3, "more problem")]
+
+
+def _say_how_to_continue(out: Path, todo: list[RaceCell], results: Results) -> None:
     say(f"stopped; {_finished(_done(out, todo), len(todo))} and saved in {out / 'cells'}")
+    if results:
+        say(f"the finished runs are also in {write_csv(out / 'race.csv', results)}")
     say(f"to continue, use the same command again: {origin().command}")
 
 

@@ -67,7 +67,11 @@ def race(
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,
     out: Annotated[
-        Path, option("Write the results into this folder, or continue the race in it.")
+        Path,
+        option(
+            "Write the results into this folder, or continue the race in it. The folder keeps all "
+            "finished runs; the files of results have the runs of the last command."
+        ),
     ] = Path("race"),
     quiet: Quiet = False,
 ) -> None:

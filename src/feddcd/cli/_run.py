@@ -8,18 +8,19 @@ from typing import Any
 
 from rich.progress import BarColumn, TimeElapsedColumn
 
-from .._errors import FolderError, SpecError
+from .._errors import FolderError
 from .._files import fresh_folder
 from .._text import plural, upper
 from ..runs.api import compare, resume, usual
 from ..runs.auto import AUTO, OF_SETTINGS, unnamed
 from ..runs.comparison import Comparison
-from ..runs.folder import load_race, read_history, read_spec, read_summary, save_race
+from ..runs.folder import check_longer, load_race, read_history, read_spec, read_summary, save_race
 from ..runs.result import Result
 from ..runs.run import Progress as Step
 from ..runs.run import execute
-from ..runs.spec import Spec, load_spec, parse_settings
+from ..runs.spec import Spec, parse_settings
 from ._ending import UNPROVEN
+from ._given import by_algorithm, changes_of, check_alone, check_apart, merge
 from ._habits import found
 from ._stopping import (
     complete,
@@ -48,19 +49,21 @@ def run_command(
     if seeds is not None or (folder is not None and (folder / "compare.toml").exists()):
         named = options.pop("algorithm")
         if folder is None:
-            named = named or _with_method(_merge(options, config, {}))["algorithm"]
-            settings = [f"{named}.{text}" for text in settings]
+            named = named or _with_method(merge(options, config, {}))["algorithm"]
+            own = f"{named}."  # as the advice of a comparison has it
+            settings = [own + text.removeprefix(own) for text in settings]
         methods = [] if named is None else [named]
         return compare_command(options, config, methods, settings, seeds, out, folder, quiet)
     if folder is not None:
-        changes = _changes(options, config, settings, out)
+        changes = changes_of(options, config, settings, out)
         with stoppable(folder, "run"), _bars(quiet) as watch:
             name, before = read_spec(folder).algorithm, _rounds_so_far(folder)
             result = resume(folder, watch=lambda step: watch(name, step), **changes)
         if result.history.rounds == before and result.summary["status"] == "finished":
             say(nothing_to_do(result.spec, before))
     else:
-        values = _merge(options, config, parse_settings(settings))
+        values = merge(options, config, parse_settings(settings))
+        check_alone(values.get("algorithm", ""))
         spec = Spec(**_with_method(values))
         if "algorithm" not in values and spec.algorithm != AUTO and not quiet:
             say(OF_SETTINGS)
@@ -103,15 +106,17 @@ def compare_command(
 ) -> None:
     if folder is not None:
         given = options | {"algorithm": algorithms or None, "seeds": seeds}
-        changes = _changes(given, config, settings, out)
+        changes = changes_of(given, config, settings, out)
         base, algorithms, chosen = load_race(folder)
         base |= changes
+        check_longer(folder, base.get("rounds", Spec.rounds))
     else:
-        base = _merge(options, config, {})
+        base = merge(options, config, {})
         if seeds is not None:
             base["seeds"] = seeds
+        check_apart(algorithms)
         algorithms = algorithms or usual()
-        chosen = _by_algorithm(settings, algorithms)
+        chosen = by_algorithm(settings, algorithms)
         owner, given = base.pop("algorithm", Spec.algorithm), base.pop("settings", {})
         if given and owner in algorithms:
             chosen[owner] = given | chosen.get(owner, {})
@@ -146,12 +151,12 @@ def race(
         _show(made.entries())
         if isinstance(made, Comparison):
             _advise(made.results.values())
-        if not isinstance(made, Comparison):
-            seeds = seeds_told(complete(made, algorithms), base["seeds"])
-            say(seeds)
-            for run in made[next(iter(made))].results.values():
-                if why := run.summary.get("why"):
-                    say(f"method: {run.spec.algorithm}, because {why}")
+        else:
+            say(seeds_told(complete(made, algorithms), base["seeds"]))
+        one = made if isinstance(made, Comparison) else made[next(iter(made))]
+        for run in one.results.values():
+            if why := run.summary.get("why"):
+                say(f"method: {run.spec.algorithm}, because {why}")
         say(f"in {folder}: {', '.join(made.files)}")
         say(f"report: {folder / 'report.html'}")
     if where := stopped_at(made, algorithms, base.get("seeds")):
@@ -216,46 +221,6 @@ def _run_folders(folder: Path) -> list[Path]:
             f"{folder} contains no run: neither this folder nor a folder in it has a config.toml"
         )
     return runs
-
-
-def _merge(options: dict[str, Any], config: Path | None, settings: dict) -> dict[str, Any]:
-    """Options over the config file."""
-    values = {} if config is None else load_spec(config)
-    given = {k: v for k, v in options.items() if v is not None}
-    if "test_data" in given:
-        given["test_data"] = str(given["test_data"])
-    values |= given
-    if settings:
-        values["settings"] = values.get("settings", {}) | settings
-    return values
-
-
-def _by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[str, Any]]:
-    chosen: dict[str, dict[str, Any]] = {}
-    for text, value in parse_settings(settings).items():
-        name, dot, key = text.partition(".")
-        if not dot or name not in algorithms:
-            example = f"for example {algorithms[0]}.{key or name}={value}"
-            raise SpecError(
-                "in compare, a setting must have the form algorithm.key=value, where algorithm is "
-                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}; {example}"
-            )
-        chosen.setdefault(name, {})[key] = value
-    return chosen
-
-
-def _changes(
-    options: dict[str, Any], config: Path | None, settings: list[str], out: Path | None
-) -> dict[str, Any]:
-    """What may change when a run goes on; anything else is refused."""
-    given = {k: v for k, v in options.items() if v is not None}
-    changes = {k: given.pop(k) for k in ("rounds", "target_gap") if k in given}
-    others = [f"--{name.replace('_', '-')}" for name in given]
-    others += ["a config file"] * (config is not None) + ["--set and --bits"] * bool(settings)
-    others += ["--out"] * (out is not None)
-    if others:
-        raise SpecError(f"--resume uses the settings of the run, so leave out {', '.join(others)}")
-    return changes
 
 
 @contextmanager

@@ -1,9 +1,6 @@
 """The command line. Everything heavy is imported inside the commands, so that help is quick."""
 
-import dataclasses
-import inspect
 import sys
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,17 +10,18 @@ import typer
 from .._errors import FeddcdError
 from .._extras import explained
 from .._origin import typed, with_origin
-from ..runs.spec import Spec
+from ..runs import interrupt
 from ._codebook import codebook, site_app
 from ._data import data_app
 from ._describe_app import describe
-from ._ending import INTERRUPTED, WRONG, complain, importing, leave, told_when_stopped
+from ._ending import INTERRUPTED, WRONG, complain, importing, leave, say_stopping, told_when_stopped
 from ._enrolment_app import federation_app
 from ._glm_app import glm
 from ._habits import Wordy, be_wordy, equip
 from ._paper import reproduce, theory, tune
 from ._race_app import race
-from ._terminal import READING, Quiet, option
+from ._spec_options import USUAL, takes_a_spec
+from ._terminal import Quiet, option
 
 app = typer.Typer(
     name="feddcd",
@@ -61,92 +59,8 @@ def _main(
     be_wordy(verbose)
 
 
-USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
-# what each setting of a run is; its default, if Spec has one, is put behind it. Objects (`given`)
-# are for Python alone
-HELP = {
-    "data": "A data set from `feddcd list data`, or a LIBSVM, CSV or Parquet file.",
-    "test_data": "A file of the same kind as --data, to measure the accuracy of the model.",
-    "label": "The column to predict, in a CSV or Parquet file.",
-    "group": "The column with the name of the client of each row.",
-    **READING,
-    "model": "The model: softmax, logistic, ridge, poisson or mlp.",
-    "partition": "How to divide the rows among clients. `feddcd list partitions` shows all ways.",
-    "clients": "The number of clients, N.",
-    "tau": "The number of clients in each round: at least 2, at most N. Default: N/4.",
-    "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
-    "settings": "Change a setting of the algorithm, written as key=value.",
-    "l2": "The strength of the penalty (l2/2)|w|².",
-    "weighting": "The weights: all clients are equal (clients), or all rows are equal (samples).",
-    "participation": "Who takes part in a round. `feddcd list participation` explains all ways.",
-    "loss": "The share of the uploads that get lost, from 0 to below 1.",
-    "rounds": "Stop after this number of rounds.",
-    "target_gap": "Stop when the certified gap is at most this number.",
-    "certify_every": "Make a certificate once in this number of rounds (1: after every round).",
-    "eval_every": "Measure the objective once in this number of rounds (1: after every round).",
-    "seed": "The seed of all random numbers.",
-    "split_seed": "A separate seed for the division of the rows among clients.",
-    "dtype": "The type of the numbers: auto, float64 or float32.",
-}
-KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where they are not as in Spec
-Config = Annotated[
-    Path | None,
-    typer.Argument(
-        help="Read the settings from this TOML file. The options below can change these settings.",
-        show_default=False,
-    ),
-]
-Seeds = Annotated[
-    int | None,
-    option("Repeat the run with this number of random seeds, and show medians and quartiles."),
-]
-Out = Annotated[
-    Path | None, option("Write the results into this folder. Default: a new folder in runs/.")
-]
-Bits = Annotated[
-    int | None,
-    option("Send each number with 8, 16, 32 or 64 bits. Default: 8 for fedqn, 64 for the others."),
-]
-Resume = Annotated[
-    Path | None,
-    option("Continue the run or comparison in this folder. Use --rounds to allow more rounds."),
-]
-
-
-def _takes_a_spec(**other: Any) -> Callable[[Any], Any]:
-    """The options of a run: one for every field of Spec, so that none can be forgotten, or an
-    `other` one instead."""
-    fields = {f.name: _field_option(f) for f in dataclasses.fields(Spec) if f.name != "given"}
-    own = {"bits": Bits, "seeds": Seeds, "out": Out, "resume": Resume, "quiet": Quiet}
-    kinds = {"config": Config} | fields | other | own
-
-    def decorate(command: Any) -> Any:
-        command.__annotations__ = kinds
-        command.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(
-                    name, inspect.Parameter.KEYWORD_ONLY, annotation=kind,
-                    default=False if name == "quiet" else None,
-                )
-                for name, kind in kinds.items()
-            ]
-        )  # fmt: skip
-        return command
-
-    return decorate
-
-
-def _field_option(field: dataclasses.Field) -> Any:
-    default = f"{field.default:g}" if type(field.default) in (int, float) else field.default
-    default = "auto" if field.name == "algorithm" else default  # a run without a name chooses
-    tail = f" Default: {default}." if isinstance(default, str) else ""
-    names = {"settings": ["--set"], "l2": ["--l2"]}.get(field.name, [])
-    kind = KINDS.get(field.name, field.type)
-    return Annotated[kind | None, option(HELP[field.name] + tail, *names)]
-
-
 @app.command(rich_help_panel="Commands")
-@_takes_a_spec()
+@takes_a_spec()
 def run(
     config: Any, bits: Any, seeds: Any, out: Any, resume: Any, quiet: bool, **options: Any
 ) -> None:
@@ -165,7 +79,7 @@ def run(
 
 
 @app.command(rich_help_panel="Commands")
-@_takes_a_spec(
+@takes_a_spec(
     algorithm=Annotated[
         list[str] | None,
         option(f"Run this method. Repeat --algorithm for each method. Default: {USUAL}."),
@@ -204,13 +118,15 @@ def list_(
         str | None,
         typer.Argument(
             help="What to show: algorithms, data, models, partitions, participation, solvers, "
-            "weightings or problems. Default: everything."
+            "weightings or problems; or the name of one algorithm, to show its formulas. "
+            "Default: everything."
         ),
     ] = None,
 ) -> None:
-    """Show the names of all algorithms, data sets, models, partitions, solvers and more.
+    """Show the names of all algorithms, data sets, models, partitions, solvers and more, or the
+    formulas of one algorithm.
 
-    Example: feddcd list algorithms
+    Example: feddcd list pointsaga
     """
     from ._list import list_command
 
@@ -284,6 +200,7 @@ equip(app)
 def main(arguments: list[str] | None = None) -> Any:
     """The entry point: what a user can mend is one line on stderr and an exit code."""
     be_wordy(False)
+    interrupt.heard[:] = [say_stopping]
     try:
         with with_origin(command=typed(sys.argv[1:] if arguments is None else arguments)):
             return app(arguments)

@@ -11,7 +11,7 @@ import numpy as np
 from .._errors import SpecError
 from ..report.figures import FONT, INK, blank, counts, decades, settle, titles
 from ..report.methods import look, title
-from ._tables import BEST_SEEN, OTHER, problem_title
+from ._tables import BEST_SEEN, OTHER, VECTORS, problem_title
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from ._bench import RunCurve
 
 ITERATIONS = "iterations (as the paper counts)"
-UPLOADS = "uploads (AccFedDCD: two cohorts in each iteration)"
+SENT = "vectors that the clients sent"
 ORDER = ("rcv1-softmax", "mnist-softmax", "mnist-mlp")
 DOTTED = "dotted: the authors’ own run"
 BAND = "band: all seeds"
@@ -71,7 +71,10 @@ def gap_panels(
             _series(algorithm, runs, theirs.get(algorithm), uploads)
             for algorithm, runs in curves[problem].items()
         ]
-        name, x_title = problem_title(problem, data[problem]), UPLOADS if uploads else ITERATIONS
+        name, x_title = (
+            problem_title(problem, data[problem]),
+            SENT if uploads else ITERATIONS,
+        )
         note = _note(data[problem], (notes or {}).get(problem, ""))
         made.append(Panel(name, _y_title(problem), lines, True, note, x_title))
     return made
@@ -84,7 +87,8 @@ def _series(algorithm: str, runs: Sequence["RunCurve"], overlay, uploads: bool) 
         gap = run.objective - run.optimum
         row[: len(gap)] = np.where(np.isnan(gap), np.inf, gap)
     longest = max(runs, key=lambda run: len(run.objective))
-    x = np.asarray(longest.uploads if uploads else np.arange(1, n + 1), float)
+    sent = lambda: longest.uploads * VECTORS.get(algorithm, 1)
+    x = np.asarray(sent() if uploads else np.arange(1, n + 1), float)
     return Series(title(algorithm), algorithm, x, gaps, overlay)
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from .._text import count, percent, sentence_list
-from ._tables import OTHER, Row, fewest, most_accurate, name_of, title_of, together
+from ._tables import OTHER, Row, fewest, most_accurate, name_of, title_of, together, with_vectors
 
 VARIANTS = {
     "paper": "as the paper’s text describes them",
@@ -25,18 +25,18 @@ def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
 def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
     """Which method is best where, by the medians."""
     sentences = []
-    for rows in together(table2, "problem", "data"):
+    for rows in together(with_vectors(table2), "problem", "data"):
         setups = together(rows, "tau", "eps")
-        rounds, uploads = (
+        rounds, vectors = (
             Counter(name for setup in setups for name in fewest(setup, key))
-            for key in ("median", "median_uploads")
+            for key in ("median", "median_vectors")
         )
         if not rounds:
             sentences.append(f"{title_of(rows)}: no method reached any gap of Table 2.")
             continue
         sentences.append(
             f"{title_of(rows)}: {_wins(rounds, len(setups))} needed the fewest rounds, and "
-            f"{_wins(uploads, len(setups))} needed the fewest uploads."
+            f"the clients sent the fewest vectors with {_wins(vectors, len(setups))}."
         )
     for rows in together(table3, "problem", "data"):
         names = most_accurate(rows)

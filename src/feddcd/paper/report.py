@@ -125,7 +125,7 @@ def _sample(algorithm: str) -> str:
 def write_table2(rows: Sequence[Row], folder: str | Path) -> None:
     """table2.json, .csv and .md."""
     records = []
-    for row in rows:
+    for row in words.with_vectors(rows):
         reached = [k for k in row["rounds"] if k is not None]
         every = len(reached) == len(row["rounds"])
         same = ("problem", "data", "tau", "eps", "algorithm", "limit")
@@ -133,7 +133,7 @@ def write_table2(rows: Sequence[Row], folder: str | Path) -> None:
             "seeds": len(row["rounds"]), "reached": len(reached),
             "rounds_min": min(reached, default=None), "rounds_median": row["median"],
             "rounds_max": max(reached) if every and reached else None,
-            "uploads_median": row["median_uploads"],
+            "uploads_median": row["median_uploads"], "vectors_median": row["median_vectors"],
             "paper": row["paper"], "authors": row["authors"], "optimum": row["optimum"],
         })  # fmt: skip
     about = f"# Table 2: rounds to a gap\n\n{words.TABLE2} {words.SCAFFOLD}\n"

@@ -148,7 +148,7 @@ def reproduce(
 
 
 def _figures(name: str, groups, results: Results, authors: Authors) -> dict[str, Any]:
-    """NAME against iterations, and NAME-uploads."""
+    """NAME against iterations, and NAME-uploads against what was sent in them."""
     curves, data, theirs, notes = {}, {}, {}, {}
     for group in groups:
         for cell in group:

@@ -23,7 +23,7 @@ from ..runs.interrupt import Interrupted, Stop, never, patient_interrupt
 from .cells import LIMIT, TARGETS, RaceCell, RaceOutcome, read_outcome, trials
 from .methods import add_methods
 
-Watch = Callable[[int, str], None]  # the runs so far, and where the last ones were
+Watch = Callable[[int, str], None]  # the finished runs so far, and where the last ones were
 LOOK = 0.2  # seconds between two looks at whether Ctrl-C was pressed
 
 
@@ -126,9 +126,11 @@ def run_race(
         done = one_by_one if processes == 1 else _side_by_side(found, processes, stop, files)
         missing, runs = set(), 0
         for job, reason in done:
-            missing |= {reason} if reason else set()
-            runs += len(job.cells)
-            watch(runs, _name(job))
+            if reason:
+                missing.add(reason)
+            else:
+                runs += len(job.cells)
+                watch(runs, _name(job))
     return sorted(missing)
 
 

@@ -88,7 +88,7 @@ def write_race(
 ) -> list[Path]:
     """race.csv, the profiles as pictures, and report.html."""
     alone = len({place.problem for place, _ in results}) == 1
-    drawings, paths = [], [_write_csv(folder / "race.csv", results)]
+    drawings, paths = [], [write_csv(folder / "race.csv", results)]
     for name, entries in fields(results):
         for what, words in WHAT.items():
             draw = _gaps if alone else _figure
@@ -268,7 +268,8 @@ def _row(row: Mapping[RaceEntry, float], entries: Sequence[RaceEntry], size: int
     return [Bold(word) if first else word for word, first in zip(words, best, strict=True)]
 
 
-def _write_csv(path: Path, results: Results) -> Path:
+def write_csv(path: Path, results: Results) -> Path:
+    """race.csv: a line for each place, method and gap."""
     with path.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file, lineterminator="\n")
         first = ("problem", "share", "half", "method", "bits", "tuned", "gap", "seeds")

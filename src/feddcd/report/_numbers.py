@@ -32,15 +32,24 @@ UNITS = ("rounds", "uploads", "bytes_up")
 COSTS = tuple(f"{unit}_to_{target:.0e}" for target in TARGETS for unit in UNITS)
 LAST = ("rounds", "uploads", "bytes_up", "objective", "accuracy", "seconds")
 TERMINAL = (
-    "algorithm", "bits", "rounds", "uploads", "objective", "gap", "accuracy", "uploads to 1e-3",
-    "uploads to 1e-6",
+    "algorithm", "bits", "rounds", "uploads", "objective", "gap, at most", "accuracy",
+    "uploads to 1e-3", "uploads to 1e-6",
 )  # fmt: skip
 PAPER = (
-    "algorithm", "bits", "gap", "accuracy", "uploads to 1e-3", "MB to 1e-3", "uploads to 1e-6",
-    "MB to 1e-6",
+    "algorithm", "bits", "gap, at most", "accuracy", "uploads to 1e-3", "MB to 1e-3",
+    "uploads to 1e-6", "MB to 1e-6",
 )  # fmt: skip
 BITS = "bits: the methods send each number with this number of bits"
-GAP = "gap: the objective of a run, minus the best lower bound that any of these runs proved"
+MOST = "gap, at most"  # what is proven of the distance to the optimum; in files gap_at_most
+GAP = (
+    f"{MOST}: the objective of a run, minus the best lower bound that any of these runs proved. "
+    "The distance to the optimum can be smaller"
+)
+TO = "uploads to 1e-3: the uploads until this number was at most 1e-3"
+TO_OWN = (
+    "uploads to 1e-3: the uploads until the objective was at most 1e-3 above the lower bound that "
+    "the run proved by its end. At that upload, its certified gap can have been larger"
+)
 
 
 def proven(entry: RunEntry, beside: Sequence[RunEntry]) -> dict[str, float]:
@@ -75,7 +84,7 @@ def rows(entries: Sequence[RunEntry]) -> list[dict[str, str]]:
     differ."""
     alone = len(entries) == 1 and entries[0].runs == 1
     found = [_row(entry, numbers(entry, entries), 1) for entry in entries]
-    rename = lambda name: "certified gap" if alone and name == "gap" else name
+    rename = lambda name: "certified gap" if alone and name == MOST else name
     leave_out = set() if bits_differ(entries) else {"bits"}
     return [{rename(name): row[name] for name in row if name not in leave_out} for row in found]
 
@@ -90,7 +99,7 @@ def _row(entry: RunEntry, found: dict[str, tuple[float, float, float]], k: int) 
         "uploads": count(at("uploads")),
         "MB up": _megabytes(at("bytes_up")),
         "objective": fixed(at("objective"), 6),
-        "gap": tiny(at("gap")),
+        MOST: tiny(at("gap")),
         "accuracy": score(entry, at("accuracy")),
         "seconds": fixed(at("seconds"), 1),
     }
@@ -117,7 +126,9 @@ def rich_table(entries: Sequence[RunEntry]) -> "Table":
     names = [name for name in TERMINAL if name != "bits" or bits_differ(entries)]
     head = [name if name in lines[0] else "certified gap" for name in names]
     shown = [[line[name] for name in head] for line in lines]
-    notes = ([GAP] if len(entries) > 1 else []) + ([BITS] if bits_differ(entries) else [])
+    alone, reached = "certified gap" in head, any(x["uploads to 1e-3"] != NONE for x in lines)
+    notes = [] if alone else [GAP]
+    notes += [TO_OWN if alone else TO] * reached + [BITS] * bits_differ(entries)
     notes += [
         f"note: {' '.join(said)}" for said in (unequal(entries), loose_bound(entries)) if said
     ]
@@ -163,17 +174,19 @@ def table_notes(entries: Sequence[RunEntry]) -> list[str]:
     seeds = max(entry.runs for entry in entries)
     medians = f"Medians over {plural(seeds, 'seed')}. The numbers in brackets are the quartiles."
     notes, (head, _) = [medians] if seeds > 1 else [], _paper(entries)
-    if "gap" not in head:
+    if MOST not in head:
         return notes
     notes.append(as_sentence(GAP))
     if "bits" in head:
         notes += [as_sentence(BITS), *(as_sentence(said) for said in unequal(entries)[:1])]
     if "MB to 1e-3" in head:
-        notes.append("MB to 1e-3: the bytes that the clients sent until the gap was at most 1e-3.")
+        notes.append(
+            "MB to 1e-3: the bytes that the clients sent until this number was at most 1e-3."
+        )
     if any(name.startswith("MB") for name in head):
         notes += left_out(entries)
     missed = [tiny(target) for target in TARGETS if f"MB to {tiny(target)}" not in head]
-    notes += [f"No method reached a gap of {target}." for target in missed]
+    notes += [f"For no method, a gap of {target} is proven." for target in missed]
     return notes + [as_sentence(said) for said in loose_bound(entries)[:1]]
 
 
@@ -207,8 +220,8 @@ def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
     smallest, apart = min(gaps), max(ends) - min(ends)
     if smallest <= max(apart, *TARGETS):
         return []
-    labels = {entry.label for entry in entries}
-    others = [name for name in ("fedqn", "pointsaga") if name not in labels]
+    there = {e.label for e in entries} | {str(e.config.get("algorithm")) for e in entries}
+    others = [name for name in ("fedqn", "pointsaga") if name not in there]
     add = f", or add {' or '.join(others)} to the comparison" if others else ""
     return [
         "the best lower bound that a run proved is far below all objectives: the smallest gap is "
@@ -229,7 +242,7 @@ def write_csv(entries: Sequence[RunEntry], path: str | Path) -> None:
     keys = list(dict.fromkeys(key for entry in entries for key in entry.summary))
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["label", *keys, "best_bound", "gap", *COSTS])
+        writer.writerow(["label", *keys, "best_bound", "gap_at_most", *COSTS])
         for entry in entries:
             cells = [_cell(entry.summary.get(key)) for key in keys]
             writer.writerow([entry.label, *cells, *map(_number, proven(entry, entries).values())])
@@ -240,7 +253,9 @@ def write_medians(entries: Sequence[RunEntry], path: str | Path) -> None:
     names = [*LAST, "best_bound", "gap", *COSTS]
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        heads = [f"{name}{end}" for name in names for end in ("", "_quartile1", "_quartile3")]
+        in_file = lambda name: "gap_at_most" if name == "gap" else name
+        ends = ("", "_quartile1", "_quartile3")
+        heads = [f"{in_file(name)}{end}" for name in names for end in ends]
         writer.writerow(["method", "seeds", "bits", *heads])
         for entry in entries:
             found = numbers(entry, entries)

@@ -39,9 +39,9 @@ TERMS = {
         "than the certified gap. The true distance may be smaller, but never larger. A certified "
         "gap uses only lower bounds that the run itself proved."
     ),
-    "Gap": (
+    "Gap, at most": (
         "in a comparison: the objective of a run, minus the best lower bound that any run on the "
-        "page proved. The gap of a run is never larger than its certified gap."
+        "page proved. The true distance to the best objective may be smaller, but never larger."
     ),
     "Dual residual": (
         "some methods must keep a sum over all clients at zero. In FedDCD, for example, this is "

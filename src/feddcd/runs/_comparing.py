@@ -14,9 +14,10 @@ from ..problems import AbstractProblem
 from ._inputs import check_method, choose, collect, with_bits
 from .build import check_methods, check_names, load_data
 from .comparison import Comparison, Repeats
+from .folder import check_longer
 from .interrupt import patient_interrupt
 from .run import Progress, execute
-from .spec import Setting
+from .spec import Setting, Spec
 
 Watch = Callable[[str, Progress], object]
 MOST = 1000  # seeds
@@ -122,6 +123,8 @@ def compare(
             f"settings contains {listed(odd)}, but the methods are only {listed(methods)}"
         )
     spec, given = collect(data, **shared, options=options)
+    if resume and out is not None:
+        check_longer(Path(out), spec.rounds)
     runs = {
         label: choose(spec, given, method, with_bits(settings.get(label), bits))
         for label, method in methods.items()
@@ -132,7 +135,7 @@ def compare(
         loaded = load_data(spec)
         runs = {a: (chosen, own._replace(data=loaded)) for a, (chosen, own) in runs.items()}
     if len(runs) > 1:
-        check_methods(list(runs.values()))
+        check_methods(runs)
     results = {}
     with patient_interrupt() as stop:
         for label, (chosen, own) in runs.items():
@@ -169,12 +172,24 @@ def labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
         methods = {label(method): method for method in algorithms}
     for method in methods.values():
         check_method(method)
+    if isinstance(algorithms, Sequence) and (same := _two_objects(algorithms)):
+        labels = ", ".join(f'"{same} {k}": {same}(...)' for k in (1, 2))
+        raise SpecError(
+            f"two algorithm objects are of the class {same}, so their runs would have the same "
+            f"label: give a dict with a label for each, for example {{{labels}}}"
+        )
     if len(methods) != len(algorithms) or not methods:
         raise SpecError(f"name at least one algorithm, and each only once; got {list(algorithms)}")
     odd = [label for label in methods if not isinstance(label, str) or Path(label).name != label]
     if odd:
         raise SpecError(f"the label {odd[0]!r} cannot be a folder name: use letters and digits")
     return methods
+
+
+def _two_objects(algorithms: Sequence[Algorithm]) -> str:
+    """The name of a class of which there are two objects."""
+    names = [type(one).__name__ for one in algorithms if isinstance(one, AbstractAlgorithm)]
+    return next((name for name in names if names.count(name) > 1), "")
 
 
 def repeat(
@@ -214,6 +229,8 @@ def repeat(
     if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST:
         raise SpecError(f"need 1 <= seeds <= {MOST}, got seeds={seeds!r}")
     split = seed if split_seed is None else split_seed
+    if options.get("resume") and out is not None:
+        check_longer(Path(out), options.get("rounds", Spec.rounds))
     comparisons = {}
     with patient_interrupt() as stop:
         for one in range(seed, seed + seeds):

@@ -13,11 +13,11 @@ from ..participation import (
     UniformSubset,
     check_tau,
 )
-from .spec import Spec
+from .spec import PART, Spec
 
 
 def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractParticipation:
-    tau = max(2, math.ceil(N / 4)) if spec.tau is None else spec.tau
+    tau = max(2, math.ceil(N / PART)) if spec.tau is None else spec.tau
     kind, _, argument = spec.participation.partition(":")
     if N < 2:
         raise SpecError(f"need at least 2 clients, got N={N}")

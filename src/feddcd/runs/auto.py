@@ -26,6 +26,11 @@ def unnamed(settings: Iterable[str]) -> str:
     return Spec.algorithm if set(settings) - {"bits"} else AUTO
 
 
+def shown(label: str | None, algorithm: str) -> str:
+    """What a run is called: `auto (fedqn)` where a comparison has the name auto for its method."""
+    return f"{AUTO} ({algorithm})" if label == AUTO else label or algorithm
+
+
 class MethodChoice(NamedTuple):
     algorithm: str
     why: str

@@ -1,7 +1,7 @@
 """From a spec to the objects that run; names and settings are checked by the catalogue's rows."""
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import equinox as eqx
@@ -26,7 +26,7 @@ from ._inputs import BITS_SETTING, Inputs, start_of
 from ._participants import check_everyone, has_everyone, make_participation
 from ._parts import divide
 from .auto import AUTO, STAND_IN, choose_method
-from .spec import Spec
+from .spec import Spec, errors_of
 
 NAMES: dict[str, set[str]] = {
     "model": set(MODELS),
@@ -68,16 +68,16 @@ def build(spec: Spec, given: Inputs = NOTHING) -> Built:
     return Built(fed, federated, N, participation.tau, spec, why, names)
 
 
-def check_methods(runs: Sequence[tuple[Spec, Inputs]]) -> None:
-    """Whether every method of a comparison can run with its clients, before the first one does.
-    They differ in nothing but the method."""
-    spec, given = runs[0]
+def check_methods(runs: Mapping[str, tuple[Spec, Inputs]]) -> None:
+    """Whether all methods of a comparison can run, before the first one does; all else is equal."""
+    spec, given = next(iter(runs.values()))
     with jax.enable_x64(choose_dtype(spec, given) is np.float64):
         federated, _ = _federate(spec, given)
         participation = make_participation(spec, len(federated.problem.mu), federated)
-        for spec, given in runs:
+        for label, (spec, given) in runs.items():
             given.check(spec)
-            _method(spec, given, federated, participation)
+            with errors_of(label):
+                _method(spec, given, federated, participation)
 
 
 def _method(

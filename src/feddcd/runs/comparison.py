@@ -78,15 +78,17 @@ class Comparison(AbstractComparison):
                 f"feddcd.Repeats.load({str(folder)!r})"
             )
         names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
-        if (folder / "compare.csv").exists():  # in their order
-            with open(folder / "compare.csv", newline="", encoding="utf-8") as file:
-                order = [row[0] for row in csv.reader(file) if row]
-            names.sort(key=lambda name: order.index(name) if name in order else len(order))
         if not names:
             raise disk.FolderError(
                 f"{folder} contains no comparison: no folder in it has a summary.json"
             )
-        return cls({name: Result.load(folder / name) for name in names})
+        found, order = {name: Result.load(folder / name) for name in names}, []
+        if (folder / "compare.csv").exists():
+            with open(folder / "compare.csv", newline="", encoding="utf-8") as file:
+                order = [row[0] for row in csv.reader(file) if row]
+        label = lambda name: found[name].summary["algorithm"]
+        names.sort(key=lambda name: order.index(x) if (x := label(name)) in order else len(order))
+        return cls({name: found[name] for name in names})
 
     def entries(self) -> "list[RunEntry]":
         return [result.entry() for result in self.results.values()]
@@ -96,9 +98,11 @@ class Comparison(AbstractComparison):
 
         Returns:
             A data frame with the summary of each run, its `gap` to the largest lower bound that any
-                of the runs has proven, and the rounds, uploads and bytes to each gap. So a `gap`
-                also depends on the other methods: beside a method that proves a better bound, it
-                is smaller. Only differences between gaps do not depend on them.
+                of the runs has proven, and the rounds, uploads and bytes to each gap. The distance
+                to the optimum is at most `gap`, and can be much smaller; files call this column
+                `gap_at_most`. A `gap` also depends on the other methods: beside a method that
+                proves a better bound, it is smaller. Only differences between gaps do not depend
+                on them.
 
         Examples:
             >>> few = dict(algorithms=["pointsaga", "mbsgd"], clients=6, rounds=5)
@@ -250,7 +254,8 @@ class Repeats(AbstractComparison):
 
         entries = self.entries()
         methods = f"{len(entries)} methods" if len(entries) > 1 else entries[0].label
-        write_atomically(folder / "repeats.csv", lambda path: self.to_pandas().to_csv(path))
+        table = self.to_pandas().rename(columns={"gap": "gap_at_most"})
+        write_atomically(folder / "repeats.csv", lambda path: table.to_csv(path))
         write_atomically(folder / "medians.csv", lambda path: write_medians(entries, path))
         data = entries[0].config["data"]
         self.write_shown(folder, f"{methods} on {data}, {plural(len(self.comparisons), 'seed')}")

@@ -10,8 +10,9 @@ import json
 import os
 import tomllib
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import PyTree
@@ -20,8 +21,13 @@ from .. import tree
 from .._errors import CodecError, FolderError, SpecError
 from .._files import write_atomically
 from .._settings import check_names
+from .._text import plural
 from ..history import History
+from ..problems import AbstractSamples, stacks_of
 from .spec import Spec, load_spec
+
+if TYPE_CHECKING:
+    from .build import Built
 
 FORMAT = 1
 Race = tuple[dict[str, Any], list[str], dict[str, dict[str, Any]]]  # base, algorithms, settings
@@ -149,12 +155,47 @@ def load_checkpoint(
         raise FolderError(f"{path}: {error}. Did the data change?") from None
 
 
+def check_longer(folder: Path, rounds: int) -> None:
+    """Of a comparison that goes on: runs of different lengths have no common median."""
+    for path in sorted(folder.glob("**/checkpoint.npz")):
+        if (done := _rounds_of(path)) > rounds:
+            raise SpecError(
+                f"{path.parent} already has {plural(done, 'round')}, so the comparison cannot end "
+                f"after {plural(rounds, 'round')}: give <rounds> with {done} or more",
+                settings={"rounds": None},
+            )
+
+
+def _rounds_of(path: Path) -> int:
+    """What is damaged is named when the run is read."""
+    try:
+        with open(path, "rb") as stream, np.load(stream, allow_pickle=False) as file:
+            return int(file["t"])
+    except Exception:  # zipfile and numpy raise nearly anything on damaged bytes
+        return 0
+
+
 def _fingerprint(spec: Spec) -> str:
     """Of all that determines the rounds; how many of them may change."""
     values = spec.to_dict()
     for name in ("rounds", "target_gap", "given", "eval_every"):
         values.pop(name, None)
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+
+
+def origin(built: "Built") -> str:
+    """The method and who holds which targets: a spec does not say it where Python gave them. Of a
+    problem that is no table all that it holds counts, as does the start w."""
+    problem, digest = built.federated.problem, hashlib.sha256()
+    digest.update(eqx.tree_pformat(built.federation.algorithm).encode())
+    stacks = stacks_of(problem)
+    if isinstance(stacks[0], AbstractSamples):
+        arrays = [x for f in stacks for x in (f.Y, f.s, f.rows)]  # pyright: ignore
+    else:
+        arrays = jax.tree.leaves((problem, built.federated.w))
+    for array in map(np.asarray, arrays):
+        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
+    return digest.hexdigest()
 
 
 def _digest(arrays: dict[str, np.ndarray]) -> str:

@@ -16,6 +16,7 @@ def never() -> bool:
     return False
 
 
+heard: list[Callable[[], object]] = []  # what is done at once where Ctrl-C ends the work later
 _outer: list[Stop] = []  # of the work in which this work is a step
 
 
@@ -33,6 +34,8 @@ def patient_interrupt() -> Iterator[Stop]:
         if pressed.is_set():
             raise KeyboardInterrupt
         pressed.set()
+        for told in heard:
+            told()
 
     if _outer:
         yield _outer[-1]

@@ -1,13 +1,11 @@
 """Run one method: chunks of rounds, certificates and files between them."""
 
-import hashlib
 import math
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import equinox as eqx
 import jax
 import numpy as np
 
@@ -15,18 +13,18 @@ from .._errors import Diverged
 from .._files import write_atomically
 from ..history import COLUMNS, History
 from ..measure import certify, is_convex
-from ..problems import AbstractSamples, stacks_of
 from ..simulator.simulate import Federation, Record, start
 from ..simulator.threads import compiled
 from . import folder as disk
 from ._advice import advice
 from ._ending import Ending, ending, remedy, unproven
 from ._inputs import Inputs
+from .auto import shown
 from .build import NOTHING, Built, build, choose_dtype
 from .interrupt import patient_interrupt
 from .result import Certified, Result
 from .sizes import bits_of, message_sizes
-from .spec import Spec
+from .spec import Spec, errors_of, of_method
 
 SAVE_EVERY_S = 5.0
 SHARED = 64  # rounds at a time, up to which the length of a run is no part of its program
@@ -58,16 +56,18 @@ def execute(
     at the start which method `auto` took, and why."""
     with jax.enable_x64(choose_dtype(spec, given) is np.float64):
         began = time.perf_counter()
-        built = build(spec, given)
+        with errors_of(label):
+            built = build(spec, given)
         spec = built.spec
         if folder is not None and not resume:
             disk.create(folder, spec)
         if built.why:
             chosen(spec.algorithm, built.why)
-        run = RunLoop(spec, built, folder, given, label or spec.algorithm)
+        run = RunLoop(built, folder, given, label)
         if folder is not None and resume:
             run.restore(folder)
-            write_atomically(folder / "config.toml", spec.save)
+            if spec.rounds >= run.history.rounds:  # else nothing runs, and nothing changes
+                write_atomically(folder / "config.toml", spec.save)
         run.seconds["setup"] = time.perf_counter() - began
         return run.to_the_end(watch)
 
@@ -75,9 +75,9 @@ def execute(
 class RunLoop:
     """The host's side of a run."""
 
-    def __init__(self, spec: Spec, built: Built, folder: Path | None, given: Inputs, name: str):
-        self.spec, self.built, self.folder = spec, built, folder
-        self.given, self.name = given, name
+    def __init__(self, built: Built, folder: Path | None, given: Inputs, label: str | None):
+        self.spec, self.built, self.folder = built.spec, built, folder
+        self.given, self.label, self.name = given, label, shown(label, self.spec.algorithm)
         self.fed: Federation = built.federation
         self.state = start(self.fed, built.federated.w)
         self.history, self.lower_bound = History.empty(), -math.inf
@@ -85,7 +85,7 @@ class RunLoop:
         self.seconds = {"setup": 0.0, "compile": 0.0}
         self.worst_solve, self.status, self.why = 0.0, "finished", built.why
         self.saved_at = time.perf_counter()
-        self.origin = origin(built)
+        self.origin = disk.origin(built)
 
     def restore(self, folder: Path) -> None:
         self.state, known = disk.load_checkpoint(folder, self.spec, self.state, self.origin)
@@ -104,7 +104,7 @@ class RunLoop:
         every, at = self.spec.certify_every, self.history.rounds
         # runs of other lengths share the program: rows that are not used cost little
         room = every if every <= SHARED else min(every, self.spec.rounds)
-        asked = False
+        asked, more = False, self.spec.rounds >= at
         with patient_interrupt() as stop:
             began = time.perf_counter()
             advance = compiled(self.fed, self.state, room)
@@ -123,15 +123,16 @@ class RunLoop:
             early = at < self.spec.rounds and not self._reached()
             self.status = "stopped" if (asked or stop()) and early else "finished"
             result = self._result()
-            self._save(at_once=True)
-            if self.folder is not None:
+            if more:
+                self._save(at_once=True)
+            if more and self.folder is not None:
                 result.write(self.folder)
         return result
 
-    def _watched(self, watch: Watcher, shown: int) -> bool:
+    def _watched(self, watch: Watcher, told: int) -> bool:
         """Whether the watcher wants to stop. If it raises, the run is saved and can go on."""
         try:
-            return watch(self._progress(shown)) is True
+            return watch(self._progress(told)) is True
         except BaseException:
             self._save(at_once=True)
             raise
@@ -183,12 +184,10 @@ class RunLoop:
             self.history["lower_bound"][-1] = self.lower_bound
             self.history["certified_gap"][-1] = max(objective - self.lower_bound, 0.0)
 
-    def _progress(self, shown: int) -> Progress:
+    def _progress(self, told: int) -> Progress:
         history, last = self.history, self.history.last
-        return Progress(
-            history.rounds, self.spec.rounds, last("objective"), last("certified_gap"),
-            history.rows(shown),
-        )  # fmt: skip
+        now = (history.rounds, self.spec.rounds, last("objective"), last("certified_gap"))
+        return Progress(*now, history.rows(told))
 
     def _save(self, *, at_once: bool) -> None:
         now = time.perf_counter()
@@ -205,7 +204,8 @@ class RunLoop:
         where = f"; the earlier rounds are in {self.folder}" if self.folder else ""
         raise Diverged(
             f"{self.name}: the objective is not finite after round "
-            f"{self.history.rounds + 1}{where}. {remedy(self.built, self.given)}"
+            f"{self.history.rounds + 1}{where}. "
+            f"{of_method(remedy(self.built, self.given), self.label)}"
         )
 
     def _result(self) -> Result:
@@ -227,7 +227,7 @@ class RunLoop:
         chosen = self.fed.algorithm.chosen(self.state.server)
         said = advice(self.fed, self.state.server, self.history, self.spec.target_gap)
         end = self._ending()
-        said = said or end.said
+        said = of_method(said or end.said, self.label)
         return {
             "algorithm": self.name,
             **({"why": self.why} if self.why else {}),
@@ -277,21 +277,6 @@ class RunLoop:
             return f"score of {self.spec.model}"
         labels = self.built.federated.classes is not None
         return "share of right labels" if labels else "share of the deviance explained"
-
-
-def origin(built: Built) -> str:
-    """The method and who holds which targets: a spec does not say it where Python gave them. Of a
-    problem that is no table all that it holds counts, as does the start w."""
-    problem, digest = built.federated.problem, hashlib.sha256()
-    digest.update(eqx.tree_pformat(built.federation.algorithm).encode())
-    stacks = stacks_of(problem)
-    if isinstance(stacks[0], AbstractSamples):
-        arrays = [x for f in stacks for x in (f.Y, f.s, f.rows)]  # pyright: ignore
-    else:
-        arrays = jax.tree.leaves((problem, built.federated.w))
-    for array in map(np.asarray, arrays):
-        digest.update(f"{array.dtype}{array.shape}".encode() + array.tobytes())
-    return digest.hexdigest()
 
 
 def _number(value: float) -> float | None:

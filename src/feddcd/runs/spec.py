@@ -2,7 +2,8 @@
 
 import dataclasses
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from .._errors import SpecError
 from .._settings import check_names, read_toml, typed, unquoted
 from .._text import nearest
 
+PART = 4  # without tau, one client of so many takes part in a round
 Setting = bool | int | float | str
 DTYPES = ("auto", "float32", "float64")
 OBJECTS = ("data", "problem", "model", "parts", "algorithm")  # what Python may give
@@ -176,6 +178,21 @@ def parse_setting(text: str) -> tuple[str, Setting]:
     if not isinstance(parsed, bool | int | float | str):
         raise SpecError(f"{key} must be one number or one word, got {value!r}")
     return key, parsed
+
+
+def of_method(text: str, label: str | None) -> str:
+    """In a comparison, each setting that a message names belongs to one of the methods."""
+    return text if label is None else text.replace("--set ", f"--set {label}.")
+
+
+@contextmanager
+def errors_of(label: str | None) -> Iterator[None]:
+    """The same for what is refused."""
+    try:
+        yield
+    except SpecError as error:
+        error.message = of_method(error.message, label)
+        raise
 
 
 def parse_settings(texts: Iterable[str]) -> dict[str, Setting]:

@@ -1,0 +1,68 @@
+"""What the options of `run` and `compare` and their settings file say together."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from .._errors import SpecError
+from ..runs.spec import load_spec, parse_settings
+
+
+def check_apart(algorithms: Sequence[str]) -> None:
+    """One option for each method."""
+    for name in algorithms:
+        if "," in name:
+            raise SpecError(f"repeat --algorithm for each method: {_each(name)}; got {name!r}")
+
+
+def check_alone(algorithm: str) -> None:
+    """A run has one method."""
+    if "," in algorithm:
+        raise SpecError(
+            f"run has one method; for several, use feddcd compare and {_each(algorithm)}; got "
+            f"{algorithm!r}"
+        )
+
+
+def _each(names: str) -> str:
+    return " ".join(f"--algorithm {one.strip()}" for one in names.split(",") if one.strip())
+
+
+def merge(options: dict[str, Any], config: Path | None, settings: dict) -> dict[str, Any]:
+    """Options over the config file."""
+    values = {} if config is None else load_spec(config)
+    given = {k: v for k, v in options.items() if v is not None}
+    if "test_data" in given:
+        given["test_data"] = str(given["test_data"])
+    values |= given
+    if settings:
+        values["settings"] = values.get("settings", {}) | settings
+    return values
+
+
+def by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[str, Any]]:
+    chosen: dict[str, dict[str, Any]] = {}
+    for text, value in parse_settings(settings).items():
+        name, dot, key = text.partition(".")
+        if not dot or name not in algorithms:
+            example = f"for example {algorithms[0]}.{key or name}={value}"
+            raise SpecError(
+                "in compare, a setting must have the form algorithm.key=value, where algorithm is "
+                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}; {example}"
+            )
+        chosen.setdefault(name, {})[key] = value
+    return chosen
+
+
+def changes_of(
+    options: dict[str, Any], config: Path | None, settings: list[str], out: Path | None
+) -> dict[str, Any]:
+    """What may change when a run goes on; anything else is refused."""
+    given = {k: v for k, v in options.items() if v is not None}
+    changes = {k: given.pop(k) for k in ("rounds", "target_gap") if k in given}
+    others = [f"--{name.replace('_', '-')}" for name in given]
+    others += ["a config file"] * (config is not None) + ["--set and --bits"] * bool(settings)
+    others += ["--out"] * (out is not None)
+    if others:
+        raise SpecError(f"--resume uses the settings of the run, so leave out {', '.join(others)}")
+    return changes
