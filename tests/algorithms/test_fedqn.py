@@ -248,14 +248,14 @@ def test_a_pair_waits_for_more_sites_the_more_they_differ():
     assert of(1.0) == pytest.approx(1.0)
 
 
-def test_a_pair_with_an_absurd_curvature_is_left_out():
+def test_of_sites_that_differ_a_pair_with_an_absurd_curvature_is_left_out():
     """Of H₀ = I the ratio is y'y / s'y: 1 + t² for y = s + t v, with v orthogonal to s."""
     base = metrics.Base(jnp.zeros((2, 1)), jnp.ones(2))
     s = jnp.asarray([1.0, 0.0])
-    put = lambda t: metrics.put_pair(
-        metrics.no_pairs(2, 4, s.dtype), base, s, jnp.asarray([1.0, t]), 0.0
-    )
-    assert [int(put(t).n) for t in (0.0, 2.9, 3.1, 100.0)] == [1, 1, 0, 0]
+    none = metrics.no_pairs(2, 4, s.dtype)
+    put = lambda t, differ: metrics.put_pair(none, base, s, jnp.asarray([1.0, t]), 0.0, differ)
+    assert [int(put(t, 1.0).n) for t in (0.0, 2.9, 3.1, 100.0)] == [1, 1, 0, 0]
+    assert int(put(100.0, 0.0).n) == 1
 
 
 def test_an_energy_that_was_low_by_chance_does_not_make_every_later_step_shorter():

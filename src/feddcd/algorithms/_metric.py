@@ -22,7 +22,7 @@ ENOUGH = 0.2  # of all weight, for a pair; of few sites more,
 VISITS = 8  # as many sites as that,
 MOST_ENOUGH = 0.5  # but not more of the weight
 PATIENT = 10.0  # times as much more, the more sites differ; up to once all of it
-STEEP = 10.0  # times H₀, along a pair: above, sites that differ made it up
+STEEP = 10.0  # times H₀, along a pair: more was made up by sites that differ
 DAMP = 0.2  # Powell's
 GAMMA = (0.02, 1.0)  # least and most of γ
 PAIRS = 100  # the most that are kept
@@ -91,9 +91,9 @@ def enough_of(N: int) -> float:
     return max(ENOUGH, min(MOST_ENOUGH, VISITS / N))
 
 
-def enough_where(enough: float, differ: Scalar) -> Scalar:
+def enough_where(enough: float, differ: Scalar | float) -> Scalar:
     """Where sites differ, a pair of a few of them says little of all."""
-    return jnp.minimum(enough * (1 + PATIENT * differ), 1.0)
+    return jnp.minimum(enough * (1 + PATIENT * jnp.asarray(differ)), max(enough, 1.0))
 
 
 def nothing_learned(d: int, p: int, rank: int, memory: int, dtype) -> MetricState:
@@ -109,18 +109,23 @@ def nothing_learned(d: int, p: int, rank: int, memory: int, dtype) -> MetricStat
 
 
 def learn(
-    learned: MetricState, more: Gathered, l2: float, enough: float | Scalar = ENOUGH
+    learned: MetricState,
+    more: Gathered,
+    l2: float,
+    enough: float = ENOUGH,
+    differ: Scalar | float = 0.0,
 ) -> MetricState:
-    """With a pair, once enough weight is gathered."""
+    """With a pair, once enough weight is gathered: the more, the more sites differ."""
     gathered = tree.add(learned.gathered, more)
 
     def put() -> MetricState:
         s, y, weight = gathered
         base = learned.metric.base
-        pairs = put_pair(learned.pairs, base, s / weight, y / weight, l2)
+        pairs = put_pair(learned.pairs, base, s / weight, y / weight, l2, differ)
         return MetricState(tree.zeros(gathered), pairs, assembled(base, pairs, l2))
 
-    return jax.lax.cond(gathered.weight >= enough, put, lambda: learned._replace(gathered=gathered))
+    full = gathered.weight >= enough_where(enough, differ)
+    return jax.lax.cond(full, put, lambda: learned._replace(gathered=gathered))
 
 
 def no_pairs(d: int, memory: int, dtype) -> Secants:
@@ -145,9 +150,11 @@ def base_energy(metric: Metric, v: Flat, l2: float) -> Scalar:
     return (v @ _base_product(metric.base, v) + l2 * (v @ v)) / 2
 
 
-def put_pair(pairs: Secants, base: Base, s: Flat, y: Flat, l2: float) -> Secants:
-    """With (s, y), the oldest left out if there is no room; unchanged where s'y is not above 0, or
-    so small that M would be far too large along y."""
+def put_pair(
+    pairs: Secants, base: Base, s: Flat, y: Flat, l2: float, differ: Scalar | float = 0.0
+) -> Secants:
+    """With (s, y), the oldest left out if there is no room; unchanged where s'y is not above 0, or,
+    of sites that differ, so small that M would be far too large along y."""
     sy = s @ y
     shifted = _factored(base, jnp.ones((), s.dtype), 1e-3 * l2)
     ratio = y @ _base_solve(base, *shifted, y) / jnp.where(sy > 0, sy, 1)
@@ -161,7 +168,7 @@ def put_pair(pairs: Secants, base: Base, s: Flat, y: Flat, l2: float) -> Secants
         at + 1,
         jnp.roll(pairs.ratios, -1).at[-1].set(ratio),
     )
-    good = (sy > 0) & (ratio <= STEEP)
+    good = (sy > 0) & jnp.isfinite(ratio) & (ratio * differ <= STEEP)
     return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, pairs)
 
 

@@ -165,8 +165,7 @@ class FedQN(AbstractRecalling[QNServer, QNClient, QNDown, None]):
         # before the metric starts sites do not send changes apart
         part = jnp.where(sent.change.there > 0, share, 0)
         more = metrics.Gathered(part * known.moved, part * y, part * known.seen)
-        enough = metrics.enough_where(self.enough, server.differ)
-        learned = metrics.learn(server.learned, more, self._l2, enough)
+        learned = metrics.learn(server.learned, more, self._l2, self.enough, server.differ)
         bend, guess = bend + self._l2 * known.square, known.guess
         certain = (guess > 0) & ~opening
         ratio = jnp.where(certain, bend / jnp.where(certain, guess, 1), 1.0)
