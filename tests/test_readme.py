@@ -87,4 +87,5 @@ def test_a_package_index_shows_the_rest_of_the_readme(on_the_index):
     assert "The security model says whom you have to trust" in text
     assert re.search(r"^Picture `docs/race.png`: The methods race .*\.$", text, re.MULTILINE)
     assert re.search(r"^ *Picture `docs/report-light.png`: The report .*\.$", text, re.MULTILINE)
-    assert "From one CSV\nto 12 hospitals · running a federation" in text
+    assert "Running a federation · where to install" in text
+    assert "can reveal the\n  sums of this site" in text  # a link on two lines
