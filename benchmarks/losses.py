@@ -25,11 +25,12 @@ from feddcd.simulator.threads import compiled
 GAP, MOST, SEEDS = 1e-6, 1500, (1, 2, 3)
 CASES = {  # share, bits, the better method, and whether the Hessian is small enough
     "rcv1-iid-3": (0.1, 8, "feddyn", False),
-    "covid-3": (0.1, 8, "fednewton", True),
+    "rcv1-iid-3 all": (1.0, 8, "feddcd", False),
+    "a9a-iid-3 all": (1.0, 8, "giant", True),
     "synthetic-heterogeneous-4": (0.1, 8, "pointsaga", True),
     "synthetic-heterogeneous-4 all": (1.0, 8, "fedlbfgs", True),
-    "randhie-3": (0.3, 64, "pointsaga", True),
-    "wine-iid-2": (0.3, 64, "pointsaga", True),
+    "randhie-3": (0.3, 8, "pointsaga", True),
+    "wine-iid-2": (0.3, 8, "pointsaga", True),
 }
 
 

@@ -103,11 +103,6 @@ NETWORK = "asks the publishers of data; tests/data/test_fetch.py asks a server o
 SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos plays, starts it"
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs some sites"
-BOTH_WAYS = (
-    "feddcd race --bits 8 --seeds 3 --share 0.3 --share 1 --problem wine-iid-2 "
-    "--problem cancer-dirichlet-2 --problem synthetic-iid-3 --algorithm fedqn "
-    "--algorithm pointsaga --algorithm fedlbfgs"
-)
 NOT_RUN = {  # what is printed and not run, and why
     "index.md": {"pip install feddcd": INDEX},
     "README.md": {
@@ -147,9 +142,6 @@ NOT_RUN = {  # what is printed and not run, and why
     },
     "race.md": {
         "feddcd race --bits 8 --seeds 3 --behind 2.5 --tune --jobs 15": HOURS_RACE,
-        "feddcd race --bits 8 --share 1 --seeds 3 --behind 2.5 --algorithm fedqn --algorithm giant "
-        "--algorithm sdane --algorithm accsdane": HOURS_RACE,
-        BOTH_WAYS: "races for a minute; tests/race run the like",
         "python benchmarks/fresh.py": "races for half an hour; tests/race run the like",
         "python benchmarks/unpenalised.py": "measures for twenty minutes",
     },
