@@ -872,7 +872,7 @@ def test_words_of_another_version_are_not_compared_but_its_numbers_are(home):
     assert "summary.txt" not in compared
     assert "coefficients.csv" in compared
     told = in_other_words(found, not_compared(csv, compared))
-    assert told.startswith("CAREFUL: feddcd 0.1.9 made this proof. It writes some texts in other ")
+    assert told.startswith("CAREFUL: feddcd 0.1.9 made this proof. That version writes some ")
     assert told.endswith("did not compare: summary.txt")
     csv.write_text(csv.read_text().replace("0.", "7.", 1))
     with pytest.raises(Refused, match=r"coefficients.csv does not follow"):
