@@ -194,7 +194,7 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     path, other = home.server / "roster.json", roster(("a", "b", "c")).to_json()
     own = path.read_bytes()
     path.write_bytes(other)
-    lie("this folder does not have the roster of the ledger")
+    lie("that is not in this folder: it is neither the current roster nor an earlier one")
     path.write_bytes(own)
     assert verify(home).earlier is None
     keep_earlier(home.server)
