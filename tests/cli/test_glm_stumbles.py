@@ -189,7 +189,7 @@ def test_an_empty_column_of_sites_tells_if_it_has_no_sites(capsys):
     patients().assign(sex="m", age=lambda d: d.age.where(d.index != 3)).to_csv("p.csv", index=False)
     text = said(capsys, "glm", "p.csv", "--group", "age", "--formula", "death ~ asa", code=2)
     assert re.search(
-        r"age is empty on line 5, .* without a site: 1\. \d+ sites of \d+ in age", text
+        r"age is empty on line 5, .* without a site: 1\. \d+ of \d+ sites in the column age", text
     )
     assert text.endswith(
         "--group must name the column with the hospital (or bank, ...) of each row"

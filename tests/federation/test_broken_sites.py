@@ -155,9 +155,9 @@ STOP = {
     open_keys: ("sum.keys has the mode 0644, so other users", "chmod 600 "),
     no_keys: ("sum.keys: the keys cannot be read", "from a backup"),
     bad_key: ("key is not a private key", "from a backup"),
-    key_of_another: ("key is not the private key of key.pub", "from a backup"),
+    key_of_another: ("key is not the private key that belongs to key.pub", "from a backup"),
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
-    other_key: ("key is not the private key of key.pub", "from a backup"),
+    other_key: ("key is not the private key that belongs to key.pub", "from a backup"),
     other_sum_keys: ("sum.keys has the keys of north, not of south", "from a backup"),
     changed_log: ("was changed or damaged: line 2 was changed", "from a backup"),
     bad_log: ("outgoing.jsonl was changed or damaged", "move both files away, and keep them"),
@@ -247,7 +247,7 @@ def test_a_problem_whose_words_change_is_not_solved(home, monkeypatch):
     assert len(said) == 1, "2 jobs instead of 1"
     path.write_text(path.read_text().replace("dta.csv", "data.csv"))
     _serving.show_troubles(site, watched._replace(time=0.0))
-    assert said[1].startswith("this warning does not hold any more: site.toml names the data")
+    assert said[1].startswith("this warning has ended: site.toml names the data")
 
 
 def test_a_missing_data_file_hides_no_warning_and_makes_none(home, monkeypatch):
@@ -271,7 +271,7 @@ def test_a_missing_data_file_hides_no_warning_and_makes_none(home, monkeypatch):
     ]
     (site / "data.csv").chmod(0o600)
     _serving.show_troubles(site, watched._replace(time=0.0))
-    assert said[4].startswith("this warning does not hold any more: ")
+    assert said[4].startswith("this warning has ended: ")
     assert "data.csv has the mode 0644" in said[4]
     assert len(said) == 5
 

@@ -134,7 +134,7 @@ def test_a_roster_that_was_never_here_proves_nothing(made, home, capsys, changed
     code, said = verified(home, capsys)
     assert code == 1
     assert said.startswith("NOT VERIFIED: ")
-    assert f"The roster words of the proof are: {roster.words()}" in said
+    assert f"The roster words in the proof are: {roster.words()}" in said
     assert "made with an earlier list" not in said
 
 
@@ -161,6 +161,4 @@ def test_a_damaged_file_of_an_earlier_list_is_none(home, capsys, damage):
     path.write_text(damage)
     code, said = verified(home, capsys)
     assert code == 1
-    assert (
-        "this folder does not have the roster of the proof, not even as an earlier roster" in said
-    )
+    assert "the proof was made with a roster (a list of sites) that is not in this folder" in said

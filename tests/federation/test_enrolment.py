@@ -202,7 +202,7 @@ def test_another_authority_is_refused(home, tmp_path, data):
     with pytest.raises(SpecError, match="is an invitation of another version"):
         read_invitation(path)
     path.write_text("invitation = 1\n")
-    with pytest.raises(SpecError, match="not complete, because the entry federation is missing"):
+    with pytest.raises(SpecError, match="not complete, because the entry 'federation' is missing"):
         read_invitation(path)
 
 
@@ -372,7 +372,7 @@ def test_who_was_expelled_is_not_invited_again(home, tmp_path, data, monkeypatch
         assert f"{name} was expelled and cannot join again" in capsys.readouterr().err
     assert events(home, "retired")[-1]["barred"] is True
     assert _code(["federation", "invite", "fed", "south"]) == 2
-    assert "first take it out: feddcd federation retire fed south" in capsys.readouterr().err
+    assert "first retire it: feddcd federation retire fed south" in capsys.readouterr().err
     assert _code(["federation", "retire", "fed", "south"]) == 0
     key = (tmp_path / "south" / "key.pub").read_text()
     assert standing(home, key)["left"]["barred"] is False
@@ -389,7 +389,7 @@ def test_of_a_cut_invitation_it_is_said_what_to_do(home, tmp_path):
     invited(home, "north", tmp_path)
     path = tmp_path / "north.invite"
     path.write_text(path.read_text().partition("check =")[0])
-    with pytest.raises(SpecError, match=r"entry check is missing. Copy the whole file again"):
+    with pytest.raises(SpecError, match=r"entry 'check' is missing. Copy the whole file again"):
         read_invitation(path)
 
 

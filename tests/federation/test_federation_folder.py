@@ -123,9 +123,9 @@ BAD_SITE = {
     "no TOML": ("data", r"site.toml: not a TOML file"),
     "no data": (
         SITE,
-        r"does not say where the data of this site are; write for example: data = 'patients.csv'",
+        r"does not have the path of the data of this site; write for example: data = 'patients.c",
     ),
-    "empty data": (SITE + "data = ''", r"does not say where the data of this site are"),
+    "empty data": (SITE + "data = ''", r"does not have the path of the data of this site"),
     "misspelt": (SITE + "data = 'x.csv'\nlable = 'y'", r"'lable'; did you mean 'label'"),
     "number": (SITE + "data = 3", r"site.toml: data must be a text, got 3"),
     "no time": (SITE + "answer_seconds = 0", r"answer_seconds must be a number above 0, got 0"),
@@ -547,7 +547,7 @@ def test_a_changed_upload_is_noticed(killed):
     update = "UPDATE uploads SET hash = ? WHERE epoch = ? AND round = ? AND client = ?"
     edit(killed, update, (_link("upload", client, epoch, round, changed), *where))
     with pytest.raises(
-        Refused, match=r"record \d: the ledger's upload of site-2 is missing, or is not the one "
+        Refused, match=r"record \d: the upload of site-2 is missing in the ledger, or the sum was "
     ):
         verify(killed)
 

@@ -872,8 +872,8 @@ def test_words_of_another_version_are_not_compared_but_its_numbers_are(home):
     assert "summary.txt" not in compared
     assert "coefficients.csv" in compared
     told = in_other_words(found, not_compared(csv, compared))
-    assert told.startswith("CAREFUL: feddcd 0.1.9 made this proof. It writes some texts in other ")
-    assert told.endswith("did not compare: summary.txt")
+    assert told.startswith("CAREFUL: feddcd 0.1.9 made this proof. That version writes some ")
+    assert told.endswith("did not compare these files: summary.txt")
     csv.write_text(csv.read_text().replace("0.", "7.", 1))
     with pytest.raises(Refused, match=r"coefficients.csv does not follow"):
         check_table(found, csv)
@@ -956,7 +956,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
     for site in SITES:
         roster = sign_up.sign(home.site(site), home.server / "roster.json")
-    with pytest.raises(Refused, match="this folder does not have the roster of the proof"):
+    with pytest.raises(Refused, match="that is not in this folder: it is neither the current"):
         check_roster(found, roster)
 
 

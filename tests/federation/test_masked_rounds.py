@@ -175,9 +175,10 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     for data in (other.getvalue() + model_file, model_file + b"more"):
         lie("the file has content that is not in its own list of contents", npz=data)
     for rounds in (4, None):  # then neither model nor certificate were looked at
-        lie(
-            "does not say after which of the 3 rounds", summary | best | {"rounds": rounds}, w=w + 1
+        told = (
+            "the number of rounds in summary.json is missing, or is not a whole number from 0 to "
         )
+        lie(f"{told}3", summary | best | {"rounds": rounds}, w=w + 1)
     lie("is not the model that follows from the ledger", summary | {"rounds": 2})
     with np.load(home.server / "model.npz") as file:
         names = file["features"]
@@ -193,7 +194,7 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
     path, other = home.server / "roster.json", roster(("a", "b", "c")).to_json()
     own = path.read_bytes()
     path.write_bytes(other)
-    lie("this folder does not have the roster of the ledger")
+    lie("that is not in this folder: it is neither the current roster nor an earlier one")
     path.write_bytes(own)
     assert verify(home).earlier is None
     keep_earlier(home.server)

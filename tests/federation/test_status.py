@@ -711,7 +711,8 @@ def test_a_person_reads_who_asks_and_what_for(asked):
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "north"), id[:8]])
     assert f"{id[:8]} (this job of study first): waits for your decision" in done.output
     done = CliRunner().invoke(app, ["federation", "outgoing", str(asked / "north"), id[:8]])
-    assert f"WAITS    this job waits for a person at this site, as request {id[:8]}" in done.output
+    waits = "WAITS    this job waits for the decision of a person at this site, as request"
+    assert f"{waits} {id[:8]}" in done.output
     assert "SIGNED" not in done.output, "lines of this job alone"
 
 
@@ -830,8 +831,8 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     held = _serving._show_link(asked / "north", "h:1", ("", ""), "north")
     assert lines == [
         "north waits: the person at the coordinator (h:1) has not confirmed this site yet",
-        "  call the person at the coordinator. Of these enrolment words, you read the first three; "
-        "the other person reads the last three: a b c d e f",
+        "  call the person at the coordinator. Read the first three of these enrolment words "
+        "aloud; the other person reads the last three: a b c d e f",
         "  then the person at the coordinator gives this command: feddcd federation confirm DIR "
         "north",
         "  leave this command running: the site connects by itself when it is confirmed",

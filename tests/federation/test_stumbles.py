@@ -198,7 +198,9 @@ def test_the_log_is_written_for_who_answers_for_the_data():
     line = "APPROVED a person at this site approved the request abababab"
     assert told({"approved": "ab" * 16}) == line
     waits = {"waits": "ab" * 16, "what": "this job"}
-    assert told(waits) == "WAITS    this job waits for a person at this site, as request abababab"
+    assert told(waits) == (
+        "WAITS    this job waits for the decision of a person at this site, as request abababab"
+    )
 
 
 def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):

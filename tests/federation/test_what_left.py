@@ -123,7 +123,7 @@ def test_the_list_of_a_job_names_every_block_and_says_that_the_log_has_digests()
     two = [entry(g=[3], H=[6], bins=[3, 100], residuals=[50], F=[0])] * 2
     counted = entry(n=[1], support=[3], dropped=[1])
     lines = block_lines([counted, *two, two[0] | {"refused": "by a rule"}])
-    assert lines[0] == "All numbers that left for this job:"
+    assert lines[0] == "All numbers that this site sent for this job:"
     assert "  in 2 answers, 3 numbers each: the gradient: one sum for each coefficient" in lines
     assert any(line.startswith("  in 2 answers, 300 numbers each: rows by pred") for line in lines)
     assert "  in 1 answer, 1 number: the number of rows" in lines
@@ -241,7 +241,9 @@ def test_a_site_finds_its_answers_in_a_proof():
     other = [line(0, b"x", "q"), {"waits": "ab"}, {"job": "r", "exchange": -1, "digest": "ab"}]
     assert check_own(found, "north", other + both) == "s"
     for wrong in ([both[0], line(1, b"changed")], [*both, line(2, b"more")], both[:1]):
-        with pytest.raises(Refused, match="are not the answers in the log of north"):
+        with pytest.raises(
+            Refused, match="the proof and the log of north contain different answers"
+        ):
             check_own(found, "north", wrong)
     with pytest.raises(Refused, match="has no answer to the job 6162"):
         check_own(found, "north", [])
@@ -257,7 +259,7 @@ def test_the_list_of_one_job_ends_with_its_blocks(tmp_path, monkeypatch):
     monkeypatch.setattr(_site, "say", said.append)
     _site.outgoing_command(place.folder, "abab", [], False, False)
     assert said[1:3] == [
-        "All numbers that left for this job:",
+        "All numbers that this site sent for this job:",
         "  in 1 answer, 3 numbers: the gradient: one sum for each coefficient",
     ]
     assert json.loads((place.folder / "outgoing.jsonl").read_text())["arrays"]

@@ -173,7 +173,7 @@ def check_attack(home, said, trace):
     ]
     for site in SITES:
         noted = (home.site(site) / "site.log").read_text()
-        assert "a run came with code; this site did not fetch it and did not run it" in noted
+        assert "a run contained code; this site did not download or run this code" in noted
         assert "came with the code outsider/hostile 1.0.0, sha256 " in noted
     assert (
         "refused: POST /v1/control/start-run from 127.0.0.2: 403"

@@ -230,7 +230,7 @@ def test_a_bundle_of_code_is_named_and_not_fetched(monkeypatch):
     with pytest.raises(Over):
         link.serve(echo)
     ((what, story),) = link.noted
-    assert what == "a run came with code; this site did not fetch it and did not run it"
+    assert what == "a run contained code; this site did not download or run this code"
     assert "the code outsider/\\x1b[31mhostile 1.0.0, sha256 fff" in story
     assert "get-fab" not in link.calls
     assert link.text() == b"answer to question", "by the package of this machine, as ever"

@@ -155,7 +155,7 @@ def test_a_file_adds_a_method(processes, fedsplit, tmp_path, monkeypatch):
     assert "FedSplit" in text
     where = "wine</td><td>softmax</td><td>0.01</td><td>iid</td>"
     assert f"{where}<td>8</td><td>142</td><td>39</td>" in text
-    assert "A problem of your own says nothing about the rules: its half is &quot;own&quot;" in text
+    assert "A problem of your own says nothing about the rules. Its half is &quot;own&quot;" in text
     same = RaceCell(WINE, 1.0, "fedsplit", seed=1)
     assert cell.stem == same.id
     with pytest.raises(SpecError, match="another file already has a method called fedsplit"):
@@ -649,8 +649,8 @@ def test_the_race_says_why_a_method_did_not_reach_the_gap(tmp_path, monkeypatch,
     said = capsys.readouterr().out
     assert "FedNL-PP, 8 bits: refused: no bits\n" in said
     assert (
-        "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3. Its "
-        "gap may stay above this target, however long it runs\n" in said
+        "FedAvg, 8 bits: stopped at the limit of bytes or rounds, with a gap of at most 1e-3. "
+        "With this method, the gap may stay above the target, even in a longer run\n" in said
     )
     assert "FedDCD, 8 bits: stopped after 4,000 rounds, with a gap of at most 0.01\n" in said
     behind = f"{title('mbsgd')}, 8 bits: stopped at the limit of bytes that --behind sets"

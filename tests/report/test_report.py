@@ -316,16 +316,17 @@ def test_a_median_of_rounds_may_be_a_half():
 SAYS = {
     "run": (HAND[:1], "FedDCD ran 4 rounds with 15 of 50 clients; the model’s objective is 0.5000, "
             "and it is proven to be within 1e-7 of the best possible objective."),
-    "winner": (HAND, "Only FedDCD came provably within 1e-6 of the best possible objective: 4 "
-               "bytes in 40 uploads and 4 rounds. For FedAvg this distance is not proven."),
+    "winner": (HAND, "Only FedDCD reached an objective that is proven to be within 1e-6 of the "
+               "best possible objective: 4 bytes in 40 uploads and 4 rounds. For FedAvg this "
+               "distance is not proven."),
     "tie": ([HAND[0], HAND[0]._replace(label="b")], "FedDCD and b sent the fewest bytes"),
-    "bytes and uploads differ": (LARGE, "FedDCD sent the fewest bytes to come provably within 1e-6 "
-               "of the best possible objective: 4 bytes in 40 uploads and 4 rounds. Next is "
-               "FedNewton, which sent 500,000 times as many bytes. FedNewton needed the fewest "
-               "uploads: 20 uploads, 2 MB."),
-    "another for less": ([LARGE[1], HAND[1]], "FedAvg sent the fewest bytes to come provably "
-                         "within 1e-3 of the best possible objective: 2 bytes in 20 uploads and 2 "
-                         "rounds."),
+    "bytes and uploads differ": (LARGE, "FedDCD sent the fewest bytes to reach an objective that "
+               "is proven to be within 1e-6 of the best possible objective: 4 bytes in 40 "
+               "uploads and 4 rounds. Next is FedNewton, which sent 500,000 times as many bytes. "
+               "FedNewton needed the fewest uploads: 20 uploads, 2 MB."),
+    "another for less": ([LARGE[1], HAND[1]], "FedAvg sent the fewest bytes to reach an objective "
+                         "that is proven to be within 1e-3 of the best possible objective: 2 bytes "
+                         "in 20 uploads and 2 rounds."),
     "not reached": ([HAND[1], HAND[1]._replace(label="b")],
                     "No run has an objective that is proven to be within"),
     "not convex": (CASES["not convex"],

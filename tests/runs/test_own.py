@@ -481,7 +481,7 @@ class TestTables:
         "nan": (lambda X, y: {"a": (X, y), "b": (X * np.nan, y)}, "client b: X has nan at row 0"),
         "lengths": (lambda X, y: [(X, y), (X, y[1:])], r"client 1: y must have shape \(29,\)"),
         "labels": (lambda X, y: [(X, y), (X, ["a"] * 29)], "client 1 has words"),
-        "mixed": (lambda X, y: [(X, y), pd.DataFrame(X)], "all data frames, or all pairs"),
+        "mixed": (lambda X, y: [(X, y), pd.DataFrame(X)], "all be data frames or all be pairs"),
         "no pair": (lambda X, y: {"a": (X, y), "b": X}, r"client b must be a pair \(X, y\)"),
         "no label": (lambda X, y: [pd.DataFrame(X)] * 2, r"client 0: give label=.* to predict"),
         "mixed words": (lambda X, y: (X, ["a", *y[1:]]), "arrays from Python: y must be numbers"),
@@ -758,7 +758,7 @@ def test_a_start_of_ones_choice():
 
 def test_a_file_may_not_name_other_objects():
     with pytest.raises(
-        SpecError, match="the setting given has the unknown name 'solver'; the known names"
+        SpecError, match="the setting 'given' has the unknown name 'solver'; the known names"
     ):
         feddcd.Spec(given=("solver",))
 

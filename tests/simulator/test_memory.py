@@ -26,7 +26,7 @@ def test_clients_padded_to_the_largest_are_refused_before_they_are_made(monkeypa
     monkeypatch.setattr(_memory, "free_memory", lambda: 3 << 10)
     with pytest.raises(
         DataError,
-        match=r"rows of 20 clients .*are free.* each client has the 21 rows of the largest client",
+        match=r"rows of 20 clients .*are free.* has 21 rows, as many as the largest client",
     ):
         stack_rows(X, parts(20, 40), np.float64)
     monkeypatch.setattr(_memory, "free_memory", lambda: 1 << 20)

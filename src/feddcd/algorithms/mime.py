@@ -102,7 +102,7 @@ MIME = Method(
         "local steps with the server's momentum (the gap reaches zero only if all clients take "
         "part)"
     ),
-    reveals="a gradient, and the common model after steps on this site's rows",
+    reveals="a gradient, and the common model after training steps on this site's rows",
     algorithm=Mime,
     make=_make,
     exact=False,

@@ -37,7 +37,7 @@ class Tamuna(AbstractSkipping):
     def __check_init__(self):
         if not 2 <= self._s <= self.tau:
             raise SpecError(
-                "s must be at least 2 and at most tau (the clients in a round), got "
+                "s must be at least 2 and at most tau (the number of clients in a round), got "
                 f"s={self._s}, tau={self.tau}"
             )
 

@@ -134,8 +134,8 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
         notes.append(TWO_SITES)
     if alone := int((rows == 1).sum()):
         note = (
-            f"{plural(alone, 'site')} of {len(rows):,} in {group} "
-            f"{'has' if alone == 1 else 'have'} only one row, which their sums would reveal; "
+            f"{alone:,} of {plural(len(rows), 'site')} in the column {group} "
+            f"{'has' if alone == 1 else 'have'} only one row, which the sums would reveal; "
             "--group must name the column with the hospital (or bank, ...) of each row"
         )
     empty = np.flatnonzero(table.frame[group].isna())

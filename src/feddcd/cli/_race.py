@@ -31,7 +31,8 @@ MOST_SHOWN = 5
 RANKS = (
     "a case: one problem with one share of the clients",
     "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
-    "at most twice: the share of the cases in which they send at most twice the fewest bytes",
+    "at most twice: the share of the cases in which the clients send at most twice as many bytes "
+    "as with the best method",
     "fewest up + down: the share of the cases in which clients and server together send the "
     "fewest bytes",
 )  # below the first table

@@ -134,7 +134,7 @@ def show_troubles(folder: Path, before: Watched) -> Watched:
         if trouble.stops:
             say(f"this problem is solved: {trouble.what}")
         elif not now or not now[0].stops:
-            say(f"this warning does not hold any more: {trouble.what}")
+            say(f"this warning has ended: {trouble.what}")
         else:  # a file that is missing has no mode: whether it holds is seen when it is back
             now = (*now, trouble)
     return Watched(now, time.monotonic())

@@ -81,7 +81,7 @@ def _join(tables: Mapping[str, Any], label: str | None, any_shape: bool) -> Pool
         raise DataError(f"a federation needs at least 2 clients, got {len(tables)}")
     frames = [_is_frame(table) for table in tables.values()]
     if any(frames) != all(frames):
-        raise DataError("the tables of the clients must be all data frames, or all pairs (X, y)")
+        raise DataError("the tables of the clients must all be data frames or all be pairs (X, y)")
     if all(frames):
         sites = [_of_frame(f"client {name}", t, label) for name, t in tables.items()]
         sites = [select(site, sites[0].names or ()) for site in sites]

@@ -171,8 +171,8 @@ def _check_sum(
         value = arrived(like.value, unpack(kept[id])[1]) if id in kept else None
         if value is None or digest(travelling(value)) != expected:
             raise Refused(
-                f"record {entry.seq}: the ledger's upload of {id} is missing, or is not the one "
-                "from which the sum was computed"
+                f"record {entry.seq}: the upload of {id} is missing in the ledger, or the sum was "
+                "computed from another upload"
             )
         values.append(value)
     if digest(mean_of(values, np.asarray(weights))) != digest(record.mean):

@@ -176,7 +176,7 @@ def load_place(folder: Path) -> SitePlace:
     values, path = _site_toml(folder), folder / "site.toml"
     if not values.get("data"):
         raise SpecError(
-            f"{path} does not say where the data of this site are; write for example: "
+            f"{path} does not have the path of the data of this site; write for example: "
             "data = 'patients.csv'"
         )
     id, home = values.get("client-id", folder.name), folder.resolve()

@@ -53,8 +53,8 @@ class FollowedJob:
                 )
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
                 raise Refused(
-                    "the agreement of the sites is for other sites than this job, or parts of it "
-                    "are missing"
+                    "the agreement of the sites does not have the same sites as this job, or parts "
+                    "of the agreement are missing"
                 )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
                 raise Refused(

@@ -41,8 +41,8 @@ PUT_BACK = (
 )
 SAME_PATH = (
     "if the new file has rows of the same patients, move it to the old path, and write the old "
-    f"path into {SETTINGS} again. If it has only other patients, you have nothing to do: this "
-    "warning ends a month after the first job with the new path"
+    f"path into {SETTINGS} again. If the new file has only other patients, you have nothing to do: "
+    "this warning ends a month after the first job with the new path"
 )
 
 
@@ -129,8 +129,8 @@ def _node(folder: Path) -> None:
     (folder / AUTHORITY).read_bytes()
     with suppress(FileNotFoundError):
         if not same_key(own, (folder / f"{KEY}.pub").read_bytes()):
-            told = f"{shown(folder / KEY)} is not the private key of {KEY}.pub"
-            raise SpecError(f"{told}, with which this site enrolled")
+            told = f"{shown(folder / KEY)} is not the private key that belongs to {KEY}.pub"
+            raise SpecError(f"{told}, the public key with which this site enrolled")
 
 
 def _sums(folder: Path) -> None:

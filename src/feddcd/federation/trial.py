@@ -49,7 +49,7 @@ def trial_of(folder: FederationFolder) -> dict[str, Any] | None:
         "study": held["study"] or "federation.toml", "state": held["state"],
         "time": when(held["time"]) if held["time"] else None, "at": held["time"] or 0.0,
         "reason": held["reason"],
-        "words": WORDS.get(held["state"], "the command `simulate` did not run yet"),
+        "words": WORDS.get(held["state"], "the command `simulate` has not run yet"),
         "command": held.get("command") or simulate, "waits": _waits(folder),
     }  # fmt: skip
 

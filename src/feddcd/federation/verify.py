@@ -128,8 +128,8 @@ def not_compared(table: Path, compared: list[str]) -> list[str]:
 def in_other_words(found: Verified, others: list[str]) -> str:
     """Of files that were not compared: that another version wrote them, or nothing."""
     names = [name for name in others if name in PRINTED]
-    told = f"feddcd {printable(found.proof.job.version)} made this proof. It writes some texts in"
-    told = f"CAREFUL: {told} other words than this version, so feddcd did not compare"
+    told = f"CAREFUL: feddcd {printable(found.proof.job.version)} made this proof. That version"
+    told = f"{told} writes some texts differently, so feddcd did not compare these files"
     return f"{told}: {', '.join(names)}" if names else ""
 
 
@@ -264,7 +264,7 @@ def check_own(found: Verified, client: str, entries: Iterable[Mapping[str, Any]]
     proven = {number: hashlib.sha256(each).hexdigest() for number, each in enumerate(words)}
     same = [study for logged, study in own.values() if logged == proven]
     if not same:
-        told = f"the answers of {client} in this proof are not the answers in the log of {client}"
+        told = f"the proof and the log of {client} contain different answers of {client}"
         raise Refused(f"{told} to the job {job.short}")
     return same[0]
 
@@ -272,8 +272,8 @@ def check_own(found: Verified, client: str, entries: Iterable[Mapping[str, Any]]
 def check_roster(found: Verified, roster: Roster) -> None:
     """The proof is of the sites that this folder knows, with the keys that it knows."""
     if found.proof.roster.digest != roster.digest:
-        told = f"The roster words of the proof are: {found.proof.roster.words()}"
+        told = f"The roster words in the proof are: {found.proof.roster.words()}"
         raise Refused(
-            "this folder does not have the roster of the proof, not even as an earlier roster. "
-            f"{told}"
+            "the proof was made with a roster (a list of sites) that is not in this folder: it is "
+            f"neither the current roster nor an earlier one. {told}"
         )

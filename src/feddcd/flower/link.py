@@ -82,9 +82,7 @@ class Doors:
         room: Callable[[], bool] = lambda: True,
     ):  # fmt: skip
         if len(secret) < 32:
-            raise ValueError(
-                "the secret of the port for the coordinator must have at least 32 bytes"
-            )
+            raise ValueError("the secret for the coordinator's port must have at least 32 bytes")
         self._app, self._inside, self._secret, self._desk = app, inside, secret, desk
         self._lines, self._room = LinePace(REFUSALS), room
         of_host, of_all = (desk.of_host, desk.of_all) if desk else (0, 0)

@@ -207,7 +207,7 @@ class SiteNode:
         )
         if what.fab_id != BUNDLE:
             story = f"run {run} came with the code {name}, sha256 {printable(what.fab_hash[:64])}"
-            self._note("a run came with code; this site did not fetch it and did not run it", story)
+            self._note("a run contained code; this site did not download or run this code", story)
         self._runs.add(run)
 
     def _pull(self, run: int, tree: ObjectTree) -> dict[str, bytes]:

@@ -45,7 +45,7 @@ def _contractions(ax: "Axes", found: Sequence["Contraction"], look: dict[str, Lo
     ax.set_ylim(None, 1.005)
     note = "a round of AccFedDCD\nhas two cohorts"
     ax.text(0.04, 0.06, note, color=figures.INK, fontsize=figures.FONT - 1, transform=ax.transAxes)
-    name = "error after a round / before it (dashed: its bound)"
+    name = "error after a round / before it (dashed: the bound)"
     figures.titles(ax, f"clients in a round, out of {max(taus)}", name)
 
 

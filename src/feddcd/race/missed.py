@@ -73,5 +73,5 @@ def _why(far: Sequence[RaceOutcome], limit: float) -> str:
 
 def _may_stay(far: Sequence[RaceOutcome]) -> str:
     """Of a method that may have a gap for ever."""
-    said = ". Its gap may stay above this target, however long it runs"
+    said = ". With this method, the gap may stay above the target, even in a longer run"
     return said if any(one.ended in STOPPED for one in far) else ""

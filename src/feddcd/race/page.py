@@ -74,7 +74,7 @@ FILES = (
     "Its column half divides the problems into two "
     'halves. We used the problems of the half "made" to find the rules by which feddcd run '
     'chooses a method. We use the problems of the half "scored" to test these rules. A problem of '
-    'your own says nothing about the rules: its half is "own", unless its file names another one.'
+    'your own says nothing about the rules. Its half is "own" if its file does not name a half.'
 )
 
 
@@ -140,9 +140,9 @@ def _findings(results: Results, target: float) -> Iterator[str]:
         for row in ranked(up, entries)[:1]:
             yield (
                 f"{name}: in {row.first * row.places:.0f} of {plural(row.places, 'case')}, the "
-                f"clients send the fewest bytes with {methods.title(row.entry.method)}. In "
-                f"{row.within * row.places:.0f} of {plural(row.places, 'case')}, they send with it "
-                f"at most twice as many bytes as with the best method.{''.join(together)}"
+                f"clients send the fewest bytes with {methods.title(row.entry.method)}. With this "
+                "method, the clients send at most twice as many bytes as with the best method in "
+                f"{row.within * row.places:.0f} of {plural(row.places, 'case')}.{''.join(together)}"
             )
 
 

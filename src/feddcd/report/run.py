@@ -45,14 +45,14 @@ TERMS = {
     ),
     "Dual residual": (
         "some methods must keep a sum over all clients at zero. In FedDCD, for example, this is "
-        "the sum of the clients’ vectors. The dual residual says how far the sum is from zero. The "
-        "dual residual should be as small as rounding errors."
+        "the sum of the clients’ vectors. The dual residual shows how far the sum is from zero. "
+        "The dual residual should be as small as rounding errors."
     ),
     "1e-3, 1e-6": (
         "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective was "
         "at most 0.001 above the best lower bound that any run on this page proved. At this "
         "upload, the run’s own certified gap may still have been larger. A dash means that a run "
-        "did not come so close, or that its number is not known."
+        "did not reach this goal, or that its number of uploads is not known."
     ),
 }
 
@@ -204,10 +204,9 @@ def _ranking(entries: Sequence[RunEntry], costs: dict[int, Cost], target: float)
     """By bytes; uploads are of very different sizes, and are said where they rank otherwise."""
     first = _winners(costs, "bytes_up")
     least = costs[first[0]].bytes_up
-    goal = f"provably within {tiny(target)} of the best possible objective"
     names = _names(entries, first)
-    start = f"{names} sent the fewest bytes to come" if len(costs) > 1 else f"Only {names} came"
-    sentences = [f"{start} {goal}: {_spent(costs[first[0]])}."]
+    start = f"{names} sent the fewest bytes to reach" if len(costs) > 1 else f"Only {names} reached"
+    sentences = [f"{start} {_goal(target)}: {_spent(costs[first[0]])}."]
     rest = sorted((cost.bytes_up, i) for i, cost in costs.items() if i not in first)
     if rest and least:
         more, i = rest[0]
@@ -233,12 +232,11 @@ def _other_winner(
     if set(first) & set(_winners(costs[closest], "bytes_up")):
         return []
     spent = _spent(costs[target][first[0]])
-    return [
-        (
-            f"{_names(entries, first)} sent the fewest bytes to come provably within "
-            f"{tiny(target)} of the best possible objective: {spent}."
-        )
-    ]
+    return [f"{_names(entries, first)} sent the fewest bytes to reach {_goal(target)}: {spent}."]
+
+
+def _goal(target: float) -> str:
+    return f"an objective that is proven to be within {tiny(target)} of the best possible objective"
 
 
 def _winners(costs: dict[int, Cost], unit: str) -> list[int]:

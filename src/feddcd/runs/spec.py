@@ -115,7 +115,8 @@ class Spec:
         for name in self.given:
             if name not in OBJECTS:
                 raise SpecError(
-                    f"the setting given has the unknown name {name!r}{nearest(str(name), OBJECTS)}"
+                    f"the setting 'given' has the unknown name {name!r}"
+                    f"{nearest(str(name), OBJECTS)}"
                 )
         for name in ("seed", "split_seed"):
             seed = getattr(self, name)

@@ -77,8 +77,8 @@ class Layout:
         for slot in self.slots:
             if np.shape(values[slot.name]) != slot.shape:
                 raise DataError(
-                    f"the part {slot.name} has the shape {np.shape(values[slot.name])}, but the "
-                    f"layout of the answer says {slot.shape}"
+                    f"the part {slot.name} has the shape {np.shape(values[slot.name])}, but its "
+                    f"shape in the layout of the answer is {slot.shape}"
                 )
         try:
             held = {name: np.asarray(value, np.float64).ravel() for name, value in values.items()}

@@ -114,7 +114,7 @@ def seal(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> Pact:
     if not all(type(x) is float and 0 < x < math.inf for x in weights.values()):
         raise Refused("the weight of a site must be a number above 0")
     if type(tau) is not int or type(rounds) is not int or rounds < 1:
-        raise Refused("the job must say how many sites a cohort has, and how many rounds there are")
+        raise Refused("the job must have the number of sites in a cohort and the number of rounds")
     if not FEWEST <= tau <= len(job.cohort):
         most = len(job.cohort)
         raise Refused(f"in this job, a cohort must have {FEWEST} to {most} sites, got {tau}")
@@ -228,9 +228,9 @@ def summed_parts(
     sent = {asked_parts(algorithm, replica.notes, id, down) for id in cohort}
     if len(sent) > 1:
         raise Refused(
-            "in this round, only some sites of the cohort would send one part of the "
-            "upload, so the sum of this part would have too few sites. Remove tau from the "
-            "settings: in mode sum, this method needs every site in every round"
+            "in this round, one part of the upload would come from only some sites of the cohort. "
+            "These sites are too few for a sum. Remove tau from the settings: in mode sum, this "
+            "method needs every site in every round"
         )
     return tuple(float(there) for there in sent.pop())
 

@@ -206,7 +206,7 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             return server
         case Started(epoch):
             if epoch <= server.epoch:
-                told = "the starts of the coordinator are not in order"
+                told = "the numbers of the coordinator's starts are not in order"
                 raise Refused(f"{told}: number {epoch} follows number {server.epoch}")
             return server._replace(epoch=epoch, open=None)
         case Joined():

@@ -76,7 +76,8 @@ def verify(folder: FederationFolder) -> Audited:
             rounds, all_ = said.get("rounds"), len(committed_rounds(ledger, like))
             if type(rounds) is not int or not 0 <= rounds <= all_:
                 raise Refused(
-                    f"summary.json does not say after which of the {all_} rounds it was written"
+                    "the number of rounds in summary.json is missing, or is not a whole number "
+                    f"from 0 to {all_}"
                 )
             servers = list(_after(ledger, learner, rounds))
             _check_model(path, terms, [algorithm.model(server.state) for server in servers])
@@ -126,8 +127,9 @@ def _check_pact(
     own = load_roster(folder.server) if (folder.server / ROSTER).exists() else pact.roster
     if own.digest != pact.roster.digest:
         raise Refused(
-            "this folder does not have the roster of the ledger, not even as an earlier roster. "
-            f"The roster words of the ledger are: {pact.roster.words()}"
+            "the ledger was written with a roster (a list of sites) that is not in this folder: it "
+            "is neither the current roster nor an earlier one. The roster words in the ledger are: "
+            f"{pact.roster.words()}"
         )
     return pact
 

@@ -63,8 +63,8 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
     if folder.key(site).exists():
         at = shlex.quote(shown(folder.path))
         raise SpecError(
-            f"the site {site} is already in the federation. To let it enrol with new keys, first "
-            f"take it out: feddcd federation retire {at} {site}"
+            f"the site {site} is already in the federation. If the site must enrol with new keys, "
+            f"first retire it: feddcd federation retire {at} {site}"
         )
     config, now = folder.config(), time.time()
     address = check_address(f"{config.host}:{config.port}")

@@ -105,7 +105,7 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
     for name, kind in kinds.items():
         if type(values.get(name)) is not kind:
             raise SpecError(
-                f"{path}: the invitation is not complete, because the entry {name} is missing. "
+                f"{path}: the invitation is not complete, because the entry {name!r} is missing. "
                 f"Copy the whole file again, or {_ASK}"
             )
     try:

@@ -23,10 +23,12 @@ _SYSTEM_HEAD = """\
 # Do not use the file {other} of this folder at the same time: it is for systemctl --user.
 """
 ROOT = (
-    "you work as root, so this site runs with all rights on this machine. An account of its own, "
-    "without other rights, is safer"
+    "you work as root, so this site runs with all rights on this machine. A separate account with "
+    "only the necessary rights is safer"
 )
-_ROOT = "# CAREFUL: root made this folder. An account of its own, without other rights, is safer.\n"
+_ROOT = """\
+# CAREFUL: root made this folder. A separate account with only the necessary rights is safer.
+"""
 _UNIT = """\
 [Unit]
 Description=feddcd {title}

@@ -23,8 +23,9 @@ _CONFIG = comment(
 )
 OTHER = "To make another federation, choose another folder"
 _SITE = comment(
-    "This file says where the data of this site are. Name a CSV or Parquet file and its label "
-    "column, or name a LIBSVM file. The rows of the data never leave this machine."
+    "This file has the path of the data of this site. Write the path of a CSV or Parquet file and "
+    "the name of its label column, or write the path of a LIBSVM file. The rows of the data never "
+    "leave this machine."
 )
 
 

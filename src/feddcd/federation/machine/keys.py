@@ -102,8 +102,8 @@ def _unusable(folder: Path, name: str, why: str) -> SpecError:
     at = shlex.quote(shown(folder.parent))
     return SpecError(
         f"{shown(folder / name)} {why}. Put {sentence_list(sorted(_SERVER))} back from a backup. "
-        "If there is no backup, give this command, and do what it prints: feddcd federation "
-        f"certify {at}"
+        "If there is no backup, give this command, and follow the instructions that it prints: "
+        f"feddcd federation certify {at}"
     )
 
 

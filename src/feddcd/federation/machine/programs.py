@@ -157,8 +157,8 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
             raise FlowerError(
                 f"port {config.port} of {_here(config)} is in use by another program. Stop that "
                 "program, or use another port: write it into federation.toml (port = ...), and "
-                "into the file site.toml of each site (superlink = 'HOST:PORT'). The command `up` "
-                f"writes it into the files of sites in {shown(folder.path / 'sites')} by itself"
+                "into the file site.toml of each site (superlink = 'HOST:PORT'). For the sites in "
+                f"{shown(folder.path / 'sites')}, the command `up` writes the port"
             )
         check_server(folder.server)
         if not serves(folder.server, config.host):

@@ -63,9 +63,9 @@ def verify_log(folder: Path, noted: str = "") -> Head:
         and not any(line.endswith(end) for line in _read(folder / LOG).splitlines())
     ):
         raise LogError(
-            f"no line of {folder / LOG} has the digest {noted}. If somebody noted this digest from "
-            "this log, then the log was cut or changed since that day, also if all its digests fit "
-            "together. Find out who changed it before you trust it"
+            f"no line of {folder / LOG} has the digest {noted}. If this digest was in this log "
+            "earlier, the log was cut or changed later, even if all its digests still match. Find "
+            "out who changed the log before you trust it"
         )
     return last
 

@@ -86,14 +86,14 @@ def _told(entry: Mapping[str, Any]) -> str:
         return f"RECEIVED the result of study {entry['result']}"
     if "withdrawal" in entry:
         return (
-            f"WITHDRAWAL  {entry['withdrawal']}; feddcd does not compare new jobs with "
-            f"{plural(entry['closed'], 'set')} of rows of earlier jobs any more"
+            f"WITHDRAWAL  {entry['withdrawal']}; from now on, feddcd does not compare new jobs "
+            f"with {plural(entry['closed'], 'set')} of rows that earlier jobs used"
         )
     return f"SIGNED   {_signed(entry)}" if "job" in entry else f"LEFT     {_left(entry)}"
 
 
 _DECISIONS = {
-    "waits": "{what} waits for a person at this site, as request {id}",
+    "waits": "{what} waits for the decision of a person at this site, as request {id}",
     "approved": "a person at this site approved the request {id}",
     "denied": "a person at this site denied the request {id}",
     "dropped": "{what} ({id}) was removed without a decision, because too many questions waited",
@@ -154,7 +154,7 @@ def block_lines(entries: Iterable[Mapping[str, Any]]) -> list[str]:
     if not sizes:
         return []
     lines = [f"  {block_line(words, each)}" for words, each in sizes.items()]
-    return ["All numbers that left for this job:", *lines, f"{DIGESTS}."]
+    return ["All numbers that this site sent for this job:", *lines, f"{DIGESTS}."]
 
 
 def _shapes(entry: Mapping[str, Any]) -> dict[str, Any]:

@@ -65,21 +65,21 @@ def _block(text: str, *settings: str) -> str:
 
 _LOOSE = (
     "LOOSE, for a trial on data that nobody has to protect. The end of this file has loose "
-    "settings. Remove the loose settings before this site has real data. For each setting that "
-    "this file does not have, the careful rule holds."
+    "settings. Remove the loose settings before this site has real data. A setting that is not "
+    "in this file has its careful value."
 )
 _HEAD = (
-    "This file says what may leave this site. This site checks the rules before anything leaves, "
-    "and reads this file again for every question. A setting behind a # is not active: the line "
-    'shows the default value. If the text above a setting ends with "for example", the line is '
-    "only an example. While this file has an error, nothing leaves. In the "
+    "The settings in this file decide what may leave this site. This site checks the rules before "
+    "anything leaves, and reads this file again for every question. A setting behind a # is not "
+    'active: the line shows the default value. If the text above a setting ends with "for '
+    'example", the line is only an example. While this file has an error, nothing leaves. In the '
     "documentation of feddcd, the page on the rules of a site explains every rule."
 )
 _SETTINGS = (
     (
         "The setting min_support is the number k in the next rules. In every column, either no row "
-        "or at least k rows differ from the most frequent value. A level of one column and a level "
-        "of another column are together in no row or in at least k rows. The k - 1 rows that "
+        "or at least k rows differ from the most frequent value. For each pair of levels from two "
+        "columns, either no row or at least k rows have both levels. The k - 1 rows that "
         "contribute most to a sum contribute at most half of the sum. If some jobs use rows that "
         "other jobs do not use, there are at least k such rows.",
         "min_support = 5",
@@ -91,8 +91,8 @@ _SETTINGS = (
     ),
     (
         "The setting min_sites is the least number of sites in a sum. A column must vary at this "
-        "many sites or more, or at no site. If min_sites is the number of all sites, in the policy "
-        "of every site, no job runs without one of them.",
+        "many sites or more, or at no site. If every site sets min_sites to the number of all "
+        "sites, each job needs all sites.",
         "min_sites = 3",
     ),
     (
@@ -101,9 +101,10 @@ _SETTINGS = (
         'approve = "job"',
     ),
     (
-        "This setting says which numbers a formula may contain, for example 65 in I(age > 65), or "
-        'the knots of a spline. If constants is "codebook", these are only the numbers under cuts '
-        'in the file codebook.toml of this folder. If constants is "any", all numbers are allowed.',
+        "This setting decides which numbers a formula may contain, for example 65 in I(age > 65), "
+        'or the knots of a spline. If constants is "codebook", these are only the numbers under '
+        'cuts in the file codebook.toml of this folder. If constants is "any", all numbers are '
+        "allowed.",
         'constants = "codebook"',
     ),
     (
@@ -131,12 +132,11 @@ _SETTINGS = (
         "max_share = 0.5",
     ),
     (
-        "The leverage of a row, from 0 to 1, says how much this row alone can change the fit. In "
+        "The leverage of a row, from 0 to 1, shows how much this row alone can change the fit. In "
         "the columns of all jobs together, the leverage of each row must be below max_leverage. "
         "The number of columns must also be less than half of the number of rows. For sums over "
         "sites, a max_leverage above 0.5 switches off this limit on the number of columns, so that "
-        "small hospitals can take part. If max_leverage is 1, the site also does not check "
-        "leverages.",
+        "small hospitals can take part. If max_leverage is 1, the site does not check leverages.",
         "max_leverage = 0.5",
     ),
     (
@@ -153,7 +153,7 @@ _SETTINGS = (
         "max_parameters_per_row = 0.1",
     ),
     (
-        "Each number that leaves is an equation for values of the data file. From as many "
+        "Each number that leaves is an equation for values of the data file. If there are as many "
         "equations as values, somebody could calculate all rows. So all jobs together may reveal "
         "at most max_numbers_per_value numbers for each value in the columns that they use. With "
         "fewer equations, somebody may still find single values.",
@@ -167,7 +167,7 @@ _SETTINGS = (
         "max_parameters = 1000",
     ),
     (
-        "An answer may use only columns in this list. Also write the label column into it. "
+        "An answer may use only columns in this list. The list must also have the label column. "
         "Write each name with the same letters as in the data file; for example",
         'columns = ["age", "sex", "outcome"]',
     ),
@@ -193,7 +193,7 @@ _LARGER = (
     "of rows in each class, and min_per_level the least number of rows in each level of a "
     "category. If all rows have the same class, others would know the class of every row from the "
     "numbers of this site: then this site sends numbers only for sums over sites. If one of "
-    "the three settings is not set, its value is that of min_support; for example",
+    "the three settings is not set, it has the value of min_support; for example",
     "min_rows = 50",
     "min_per_class = 10",
     "min_per_level = 10",
