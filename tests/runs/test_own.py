@@ -376,7 +376,7 @@ class TestProblem:
         assert not jax.config.jax_enable_x64
 
     BAD: ClassVar = {
-        "no start": (lambda f: {}, "Squares does not say which shape w has.* w="),
+        "no start": (lambda f: {}, "the shape of w in Squares.* w="),
         "penalty": (lambda f: {"w": 0, "l2": 0.1}, "Squares already has its .*: leave out l2"),
         "data": (lambda f: {"data": numbers()}, "leave out data"),
         "one client": (lambda f: {"problem": tree.take(f, 0)}, r"must contain all N clients"),

@@ -288,8 +288,8 @@ def start_of(problem: AbstractProblem, w: Params | None) -> Params:
         w = jnp.zeros(problem.b.shape[-1], dtype)
     else:
         raise SpecError(
-            f"{type(problem).__name__} does not say which shape w has: give the first model "
-            "with w=..."
+            f"feddcd does not know the shape of w in {type(problem).__name__}: give the first "
+            "model with w=..."
         )
     value = jax.eval_shape(lambda f, w: tree.take(f, 0)(w), problem, w)
     if value.shape != ():
