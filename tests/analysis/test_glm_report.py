@@ -184,7 +184,7 @@ SAYS = {
                        "no bound at all is proven", "The sites’ own estimates are not shown.",
                        "so there is no curve"],
     "many columns": ["times the expected count",
-                     "only the 24 of 120 effects with the smallest p-values"],
+                     "only 24 of the 120 effects: those with the smallest p-values"],
     "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
     "nine rows": ["too few rows to show groups"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],

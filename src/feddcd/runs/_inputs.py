@@ -179,9 +179,9 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
             return model, loss
         raise SpecError(
             "leave out loss and score: the model "
-            f"{model if isinstance(model, str) else type(model).__name__} has its own. You "
-            "can give loss and score, as functions of (model, x, y), only for a model that is a "
-            "module"
+            f"{model if isinstance(model, str) else type(model).__name__} has its own. You can "
+            "give loss and score only for a model that is a module: both are functions of (model, "
+            "x, y)"
         )
     if not callable(loss):
         raise SpecError(

@@ -199,7 +199,7 @@ def _groups(fit: TableResult, figures: Sequence[str]) -> str:
             of = "several classes" if fit.family in CLASSED else "this family"
             why = f"for a model of {of}, the sites do not send groups of predictions"
         return page.section(name, page.paragraph(f"No figure here: {why}.", "note"))
-    note = "The figures show sums over groups of rows. This file contains no single row."
+    note = "The figures show sums over groups of rows. This file does not contain the rows."
     return page.section(
         name,
         page.paragraph(note, "note"),
