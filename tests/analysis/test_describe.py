@@ -698,7 +698,9 @@ def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_pat
     (tmp_path / "job.toml").write_text('[describe]\ncolumns = ["age", "crp"]\nby = "sex"\n')
     for option in ("--sites", "3"), ("--site", "north"):
         told = str(cli(*words, "site", *option).exception)
-        assert told.endswith(f"makes a site of each value of this column, so leave out {option[0]}")
+        assert told.endswith(
+            f"makes a site for each value of this column, so leave out {option[0]}"
+        )
     assert cli(*words, "site").exit_code == 0
 
 

@@ -48,7 +48,7 @@ def test_what_a_federation_would_send_is_not_said_to_be_sent(tmp_path):
     html = written(fit, tmp_path)[0]
     assert "Uploads, all sites" not in html
     assert "A federation would send" in html
-    assert "Nothing was sent: a federation without masks would send this." in html
+    assert "Nothing was sent. A federation without masks would send these bytes." in html
     figure, tables = html[html.index("Appendix:") :].split("Every exchange as a table")
     assert "times" not in figure
     assert "The times are predicted" in tables
@@ -136,7 +136,9 @@ def test_a_sign_is_explained_only_if_it_is_there():
     few = rows.assign(age=rows.age.where(rows.index > 2))
     hidden = describe(few, ["age"], least=5).summary()
     assert told in hidden
-    assert "Which columns are missing together is not shown" in " ".join(hidden.split())
+    assert "The numbers of rows with values missing in the same columns are not shown" in " ".join(
+        hidden.split()
+    )
 
 
 @pytest.mark.parametrize("slope", [0.0, 5.0])

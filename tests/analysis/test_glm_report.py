@@ -159,10 +159,10 @@ def test_the_course_and_the_choice_are_told(tmp_path):
     assert "With 4 columns a Hessian is small" in found.text
     fit = FITS["binomial"].result_
     moved = _text.size(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum())
-    needed = f"{fit.n_exchanges} exchanges and {moved} for this table, with all other sums"
+    needed = f"{fit.n_exchanges} exchanges and {moved} for this table, including all other sums"
     assert needed in found.text
-    assert found.table("Guess of the cost")[0][2] == "bytes of gradients and Hessians"
-    assert found.table("Guess of the cost")[1:] == [
+    assert found.table("Expected cost")[0][2] == "bytes of gradients and Hessians"
+    assert found.table("Expected cost")[1:] == [
         ["newton (chosen)", "4", "4.8 kB", "0.4 s"], ["feddcd", "61", "30 kB", "6.1 s"],
     ]  # fmt: skip
 
@@ -184,7 +184,7 @@ SAYS = {
                        "no bound at all is proven", "The sites’ own estimates are not shown.",
                        "so there is no curve"],
     "many columns": ["times the expected count",
-                     "only the 24 of 120 effects with the smallest p-values"],
+                     "only 24 of the 120 effects: those with the smallest p-values"],
     "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
     "nine rows": ["too few rows to show groups"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
@@ -374,7 +374,7 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     sites = found.table("What each site holds")
     assert sites[0][:3] == ["site", "rows", "events"]
     assert [row[:2] for row in sites[1:]] == [["north", "200"], ["south", "200"]]
-    at = sites[0].index("its rows alone give a finite estimate")
+    at = sites[0].index("the rows of this site alone give a finite estimate")
     assert [row[at] for row in sites[1:]] == ["yes", "yes"]
 
 
@@ -426,7 +426,8 @@ CROSS = (
     "columns of the interaction."
 )
 DRAWN = (
-    "If a column is in an interaction, its own line is its effect at one value of the other column."
+    "If a column is in an interaction, the line of this column shows its effect at one value of "
+    "the other column."
 )
 CODED = (
     "No effect is listed for {}: its coefficients do not compare a level with a reference level."

@@ -232,7 +232,7 @@ def test_variance_inflation_that_cannot_be():
     several = FederatedGLM("multinomial", "race ~ age + lwt").fit(table("birthwt"), groups="site")
     with pytest.raises(SpecError, match="several classes"):
         several.vif()
-    with pytest.raises(SpecError, match="no intervals for them: remove interval"):
+    with pytest.raises(SpecError, match="no intervals for them: leave out interval"):
         several.predict(table("birthwt"), interval=0.9)
 
 

@@ -340,7 +340,7 @@ def test_compare(options, message, capsys):
         case("run --resume folder", r"folder is not a run folder: .*config.toml: no such file"),
         case(
             "run --resume folder --tau 3",
-            r"--resume uses the settings of the run, so leave out --tau",
+            r"--resume uses the settings of the earlier run, so leave out --tau",
         ),
         case("run --resume folder --set eta=1", r"leave out --set"),
         case("run --resume folder --out x", r"leave out --out"),

@@ -178,10 +178,11 @@ def test_two_codings_of_an_outcome_are_told_by_site(capsys):
     rows["end"] = np.where(own, rows.death.map({0: "alive", 1: "dead"}), rows.death.astype(str))
     rows["end"] = rows.end.replace({"0": "no", "1": "yes"})
     rows.to_csv("p.csv", index=False)
-    told = "late has not the same two values at all sites: 0 and 1 at h0, h2 and h3; 1 and 2 at h1"
+    told = "late does not have the same two values at all sites: "
+    told += "0 and 1 at h0, h2 and h3; 1 and 2 at h1"
     assert told in (text := glm(capsys, "late ~ age", code=2))
     assert "multinomial" not in text
-    told = "'no' and 'yes' at h0, h2 and h3; 'alive' and 'dead' at h1. Use one coding"
+    told = "'no' and 'yes' at h0, h2 and h3; 'alive' and 'dead' at h1. Use the same two values"
     assert told in glm(capsys, "end ~ age", code=2)
 
 

@@ -211,7 +211,7 @@ USED = {  # refused where the column x is used, and no sooner
     "below detection": (
         "x,y\n<0.5,1\n0.7,1\n",
         (
-            "column 'x' has '<0.5' on line 2, which names a limit and no number. Write a number by "
+            "column 'x' has '<0.5' on line 2, which is a limit and not a number. Write a number by "
             "a rule that all sites agree on, for example half of the limit"
         ),
     ),

@@ -340,7 +340,7 @@ def test_page_without_authors_other_data_or_any_row(tmp_path):
 
 
 def test_a_figure_needs_a_panel():
-    with pytest.raises(ValueError, match="no panel to draw"):
+    with pytest.raises(ValueError, match="no results to draw"):
         paper.paper_figure([])
 
 

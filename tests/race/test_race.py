@@ -307,7 +307,10 @@ def test_progress_counts_the_runs_and_says_what_an_earlier_command_did(
     race_command(wish._replace(behind=3.0), tmp_path / "behind", False)
     assert "6 of 6 runs are finished; the last: wine-iid-2, 30%, po" in capsys.readouterr().err
     race_command(wish, tmp_path, False)
-    assert "3 of 6 runs are finished already, so they do not run again" in capsys.readouterr().out
+    assert (
+        "3 of 6 runs are finished already; feddcd does not run finished runs again"
+        in capsys.readouterr().out
+    )
 
 
 def test_a_problem_that_could_not_run_is_not_counted(tmp_path, monkeypatch, capsys):
@@ -338,11 +341,13 @@ def test_a_race_says_whose_results_it_writes_over(tmp_path, monkeypatch, capsys)
     assert "note:" not in capsys.readouterr().err
     race_command(wish._replace(problems=["cancer-dirichlet-2"]), tmp_path, False)
     said = capsys.readouterr().err
-    assert "also have wine-iid-2 (fedqn, pointsaga). This command writes these files again" in said
+    assert (
+        "also contain wine-iid-2 (fedqn, pointsaga). This command writes these files again" in said
+    )
     assert f"stay in {tmp_path / 'cells'}" in said
     race_command(wish, tmp_path, False)
     told = capsys.readouterr()
-    assert "also have cancer-dirichlet-2 (pointsaga)." in told.err
+    assert "also contain cancer-dirichlet-2 (pointsaga)." in told.err
     assert "1 of 1 run is finished already" in told.out
 
 

@@ -214,7 +214,7 @@ def test_a_gap_to_a_bound_is_not_called_a_distance_to_the_optimum(tmp_path):
     console.print(report.rich_table(HAND))
     said = " ".join(console.file.getvalue().split())
     assert "The distance to the optimum can be smaller" in said
-    assert "uploads to 1e-3: the uploads until this number was at most 1e-3" in said
+    assert "uploads to 1e-3: the uploads until the gap was at most 1e-3" in said
     report.write_csv(HAND, tmp_path / "compare.csv")
     report.write_medians(HAND, tmp_path / "medians.csv")
     for made in (report.latex_table(HAND), report.markdown_table(HAND)):
@@ -259,9 +259,9 @@ def test_bits_stand_in_tables_and_pictures_where_they_differ():
     assert re.search("fedqn +8 .*\n *fedavg +64 ", console.file.getvalue())
     for text in (report.latex_table([few, wide]), report.markdown_table([few, wide])):
         assert re.search("FedQN +[&|] +8 ", text)
-        assert "the bytes that the clients sent until this number" in text
+        assert "the bytes that the clients sent until the gap was at most" in text
         assert "Bits: the methods send each number with this number of bits." in text
-        assert "so the bytes do not compare the methods alone." in text
+        assert "so the bytes do not depend on the methods alone." in text
     printed = " ".join(console.file.getvalue().split())
     assert "To compare the methods at equal bits, use --bits 8 or --bits 64." in printed
     (drawn, _), *_ = _curves.panels([few, wide], "compare")
@@ -274,7 +274,7 @@ def test_a_table_for_a_paper_has_no_column_without_values():
     text = report.markdown_table([entry("a", [0.9, 0.5005]), entry("b", [0.9, 0.5009])])
     head = text.splitlines()[0]
     assert ("uploads to 1e-3" in head, "uploads to 1e-6" in head) == (True, False)
-    assert "For no method, a gap of 1e-6 is proven." in text
+    assert "A gap of 1e-6 is not proven for any method." in text
     assert "–" not in text
     nothing = entry(bound=np.nan)
     assert "gap" not in report.markdown_table([nothing, nothing._replace(label="b")])

@@ -186,7 +186,7 @@ def test_the_advice_for_a_run_that_diverges_names_only_what_its_method_has():
 def test_an_own_method_that_diverges_is_not_asked_for_a_setting_by_name():
     options = {"algorithm": FedAvg(SGD(lr=1e3)), "l2": 0.1}
     found = feddcd.run("wine", **FEW, **options).summary["advice"]
-    assert "a smaller step size (if the method has one), more clients in a round" in found
+    assert "a smaller step size (if the method has a step size), more clients in a round" in found
     assert "a larger penalty (--l2, now 0.1)" in found
 
 

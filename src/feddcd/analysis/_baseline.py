@@ -30,10 +30,10 @@ def _without_intercept(result: TableResult) -> list[str]:
     found = [name for name in names if name not in result.thresholds and is_constant(result, name)]
     made = {name: result.made_of(name) for name in found}
     whose = [("site", "site") if m is None else (m.term, "level") for m in made.values()]
-    none = "" if result.ratio is None else f" and has no {result.ratio}"
+    none = "" if result.ratio is None else f", and has no {result.ratio}"
     return [
-        f"{name}: the model has no intercept, so each {what} has a coefficient of its own, which "
-        f"compares no two {what}s{none}"
+        f"{name}: the model has no intercept, so each {what} has a coefficient of its own. This "
+        f"coefficient does not compare {what}s{none}"
         for name, what in dict.fromkeys(whose)
     ]
 

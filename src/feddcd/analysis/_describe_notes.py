@@ -30,8 +30,8 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
     found = [printable(line) for line in cap_notes(plan.codebook)]
     if plan.least > 1 and _hides(result):
         why = (
-            f"the number describes fewer than {plan.least} rows, or somebody could compute such "
-            "a number from it"
+            f"the number describes fewer than {plan.least} rows, or somebody could compute from it "
+            "a number that describes so few rows"
         )
         found.append(f"{NONE} means that a number is not shown, because {why}.")
     if plan.quantiles == "rounded" and result.table.numbers:
@@ -41,8 +41,8 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         )
     if result.patterns["missing"].tolist() == ["(others)"] and not paper:
         found.append(
-            "Which columns are missing together is not shown, because too few rows lack a value "
-            "in the same columns."
+            "The numbers of rows with values missing in the same columns are not shown, because "
+            "they are too small."
         )
     if (bare := _without_line(result)) and not paper:
         has = "this column has" if len(bare) == 1 else "these columns have"
@@ -51,14 +51,14 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
             "the sites do not send quantiles of their own rows."
         )
     if result.table.levels:
-        found.append("Percentages are of the rows without a missing value.")
+        found.append("Each percentage is a share of the rows without a missing value.")
     found += [printable(x.named() if paper else x.told()) for x in result.left_out]
     if result.n_dropped:
         some = f"{'at least ' if careful else ''}{plural(result.n_dropped, 'row')}"
         lack = " or ".join(map(printable, plan.complete))
         found.append(f"The table leaves out {some} without a value in {lack}.")
     if careful and result.table.numbers:
-        told = "each site joins similar values, so they can be wrong by a few rows"
+        told = "each site joins similar values, so the results can be wrong by a few rows"
         sign = f" ({ABOUT.strip()} marks such quantiles)" if plan.quantiles != "none" else ""
         found.append(f"For quantiles and histograms {told}{sign}.")
     if left:
@@ -99,6 +99,6 @@ def _changes(result: DescribeResult) -> str:
     told += ["counted a level with fewer than k rows as missing"] if table.levels else []
     told.append("counted too many values as missing, if fewer than k values are missing")
     if any(each.name not in result.plan.median for each in table.numbers):
-        told.append("counted all values of a column as missing, if few rows give most of their sum")
+        told.append("counted all values of a column as missing, if few rows give most of its sum")
     first, *rest = told
     return " ".join([f"Such a site may have {first}.", *(f"It may have {x}." for x in rest)])

@@ -23,7 +23,7 @@ def with_intervals(result: "TableResult", given: PredictedRows, level: Any) -> p
     if result.classes is not None:
         raise SpecError(
             "for an outcome of several classes, feddcd predicts probabilities, but no intervals "
-            "for them: remove <interval>",
+            "for them: leave out <interval>",
             settings={"interval": None},
         )
     loss, factor = family_of(result.family, result.link), reference(result).within(float(level))

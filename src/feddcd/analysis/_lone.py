@@ -41,4 +41,7 @@ def unlike_codes(name: str, values: pd.Series, sites: np.ndarray | None) -> str:
         return ""
     usual = sorted(codes, key=lambda found: -len(codes[found]))
     told = [f"{sentence_list(found)} at {sentence_list(codes[found])}" for found in usual[:MOST]]
-    return f"{name} has not the same two values at all sites: {'; '.join(told)}. Use one coding"
+    return (
+        f"{name} does not have the same two values at all sites: {'; '.join(told)}. Use the same "
+        "two values at all sites"
+    )

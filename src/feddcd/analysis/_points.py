@@ -97,7 +97,7 @@ def solve(H: np.ndarray, b: np.ndarray, least: float = 0.0) -> np.ndarray:
     with np.errstate(all="ignore"):
         scaled, right = H / np.outer(D, D), b / column
     if not (np.all(np.isfinite(scaled)) and np.all(np.isfinite(right))):
-        raise np.linalg.LinAlgError("a number of the Hessian or of the gradient is too large")
+        raise np.linalg.LinAlgError("a number in the Hessian or in the gradient is too large")
     L, lower = cho_factor(scaled, lower=True)
     if not np.min(np.diag(L)) ** 2 > least:
         raise np.linalg.LinAlgError("the Hessian is nearly singular")

@@ -28,5 +28,5 @@ def certify_command(path: Path, authority: Path | None) -> None:
     say(f"send the new {shown(file)} to every site, because the old certificate is not valid now")
     say(
         f"before a site puts this file into its folder, compare by phone the first {DIGITS} digits "
-        f"that the command `sha256sum ca.crt` prints there: {digits}"
+        f"that the command `sha256sum ca.crt` prints at the site with: {digits}"
     )

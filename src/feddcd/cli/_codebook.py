@@ -31,8 +31,9 @@ def codebook(
         int | None,
         typer.Option(
             help="For each column of whole numbers, such as ages, propose a cap (the smallest and "
-            "the largest value) and a step (values are rounded to its multiples). With both, each "
-            "value occurs in at least this number of rows of each file. Default: no proposal.",
+            "the largest value) and a step (values are rounded to its multiples). With this cap "
+            "and step, each value occurs in at least this number of rows of each file. Default: "
+            "no proposal.",
             min=2,
             metavar="ROWS",
         ),

@@ -61,8 +61,8 @@ def list_sets() -> None:
     console.print(table)
     named = os.environ.get("FEDDCD_DATA")
     say("")
-    also = f"{named} (FEDDCD_DATA) and " if named else ""
-    say(f"feddcd looked for these data sets in {also}{cache_dir()}")
+    also = f"folders {named} (FEDDCD_DATA) and" if named else "folder"
+    say(f"feddcd looked for these data sets in the {also} {cache_dir()}")
 
 
 @data_app.command("fetch")

@@ -48,8 +48,8 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     file = out or Path(f"{site}.invite")
     if before is None and file.exists():
         warn(
-            f"feddcd replaces the file {shown(file)}. If it had an older invitation of {site}, the "
-            "older invitation is no longer valid"
+            f"feddcd replaces the file {shown(file)}. If the file contained an older invitation of "
+            f"{site}, the older one is no longer valid"
         )
     save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
@@ -125,10 +125,10 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
 
 def _much_else(folder: Path, data: Path) -> str:
     return (
-        f"the container can read all files in {data.resolve().parent}, because the data "
-        "file is there. If this is too much, give the data file a folder of its own before the "
-        f"first study: move it, write its new path into {shown(folder / 'site.toml')}, and enrol "
-        "again with the same invitation and the new path"
+        f"the container can read all files in {data.resolve().parent}, because the data file is "
+        "there. If the container may not read the other files: before the first study, move the "
+        "data file into a folder of its own, write its new path into "
+        f"{shown(folder / 'site.toml')}, and enrol again with the same invitation and the new path"
     )
 
 

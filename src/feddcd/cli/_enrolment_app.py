@@ -89,7 +89,9 @@ def confirm(
             metavar="[WORDS]...",
         ),
     ] = None,
-    words: Annotated[str, option("The words of the person at the site, in quotes.")] = "",
+    words: Annotated[
+        str, option("The words that the person at the site reads to you, in quotes.")
+    ] = "",
 ) -> None:
     """At the coordinator: let a site in, after both people compared the enrolment words.
 

@@ -53,7 +53,7 @@ def init_command(options: dict[str, Any]) -> None:
     named = [option for option in ("sites", "site") if options[option]]
     if options["group"] and named:
         raise SpecError(
-            f"--group {options['group']} makes a site of each value of this column, so leave out "
+            f"--group {options['group']} makes a site for each value of this column, so leave out "
             f"--{named[0]}"
         )
     names = options["site"] or [f"site-{i + 1}" for i in range(count)] if trial else []
@@ -94,7 +94,10 @@ def init_command(options: dict[str, Any]) -> None:
         )
     if not names:
         at, unit = shlex.quote(shown(folder.path)), write_coordinator_unit(folder.path)
-        say(f"to start it together with the machine, read the first lines of {shown(unit)}")
+        say(
+            "to start the coordinator together with the machine, read the first lines of "
+            f"{shown(unit)}"
+        )
         say(f"next, in another terminal that stays open: feddcd federation serve {at}")
         return say(f"then, for each site: feddcd federation invite {at} NAME")
     if data is None:
@@ -262,7 +265,7 @@ def verify_command(path: Path, id: str = "", site: Path | None = None) -> None:
     near = (path, path.parent, path.parent.parent)
     if not path.is_file() and any((place / "site.toml").exists() for place in near):
         raise SpecError(
-            f"{shown(path)} belongs to a site, and a site has no proof file. Ask the "
+            f"{shown(path)} is in the folder of a site, and a site has no proof file. Ask the "
             "coordinator for the file `proof` of the study, then give this command: feddcd "
             "federation verify proof --site SITE_DIR"
         )

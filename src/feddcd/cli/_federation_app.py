@@ -36,9 +36,7 @@ def init(
     data: Annotated[str | None, option("For a trial: divide these data among the sites.")] = None,
     job: Annotated[
         Path | None,
-        option(
-            "Make the table of this job: job.toml, as `feddcd glm` or `feddcd describe` writes it."
-        ),
+        option("The job of the table: job.toml, as `feddcd glm` or `feddcd describe` writes it."),
     ] = None,
     group: Annotated[
         str | None,
@@ -93,7 +91,7 @@ def init(
     careful: Annotated[
         bool,
         option(
-            "With --data: the sites keep the careful rules. Each site waits for two approvals: "
+            "With --data: every site uses the careful rules. Each site waits for two approvals: "
             "first for the names and levels of the columns, then for the job. If a site refuses, "
             "the other sites have to approve the job without it.",
             "--careful",
@@ -200,14 +198,14 @@ def outgoing(
         option("Let the answer with this ID leave the site. Repeat the option for more answers."),
     ] = None,
     verify: Annotated[
-        bool, option("Check the log; with a digest as ID, that it still has it.", "--verify")
+        bool, option("Check the log (and that it has the digest that you give as ID).", "--verify")
     ] = False,
     log: Annotated[
         bool, option("Show in words everything that left this site, from its log.", "--log")
     ] = False,
 ) -> None:
-    """At a site: show what waits for the administrator, which answers left the site, and how
-    much more the limits in policy.toml allow.
+    """At a site: show what the administrator has to decide, which answers left the site, and
+    how much more the limits in policy.toml allow.
 
     Example: feddcd federation outgoing north --log
     """
@@ -218,7 +216,7 @@ def outgoing(
 
 @federation_app.command("approve")
 def approve(folder: SiteFolder, ids: Waiting = None) -> None:
-    """At a site: approve a job or an answer. Without ID, show what waits, in words.
+    """At a site: approve a job or an answer. Without an ID, show what waits for your decision.
 
     Example: feddcd federation approve north 3f2a
     """

@@ -45,8 +45,8 @@ Waiting = Annotated[
     list[str] | None,
     typer.Argument(
         help=(
-            "The ID of the job or answer. Without an ID, this command shows what waits and all "
-            "IDs. The first letters of an ID are enough."
+            "The ID of the job or answer. Without an ID, this command lists the jobs and answers "
+            "that wait for your decision, with their IDs. The first letters of an ID are enough."
         ),
         metavar="[ID]...",
     ),

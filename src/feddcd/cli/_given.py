@@ -19,8 +19,8 @@ def check_alone(algorithm: str) -> None:
     """A run has one method."""
     if "," in algorithm:
         raise SpecError(
-            f"run has one method; for several, use feddcd compare and {_each(algorithm)}; got "
-            f"{algorithm!r}"
+            "feddcd run takes only one method; for several methods, use feddcd compare and "
+            f"{_each(algorithm)}; got {algorithm!r}"
         )
 
 
@@ -64,5 +64,7 @@ def changes_of(
     others += ["a config file"] * (config is not None) + ["--set and --bits"] * bool(settings)
     others += ["--out"] * (out is not None)
     if others:
-        raise SpecError(f"--resume uses the settings of the run, so leave out {', '.join(others)}")
+        raise SpecError(
+            f"--resume uses the settings of the earlier run, so leave out {', '.join(others)}"
+        )
     return changes

@@ -38,9 +38,9 @@ def of_the_sites(plan: Any, group: str | None) -> Iterator[str]:
     """No site has the column of the names of sites."""
     if plan is not None and group in read_formula(plan.formula).right_columns:
         yield (
-            f"a federation cannot use this job, because no site has the column {group}: {group} is "
-            f"the name of the site. For a federation, leave {group} out of the formula, and add "
-            "--site-effects fixed if each site is to have an intercept of its own"
+            f"a federation cannot use this job, because no site has the column {group} in its "
+            f"data: {group} names the site of each row. For a federation, leave {group} out of the "
+            "formula, and add --site-effects fixed if each site is to have an intercept of its own"
         )
 
 
@@ -58,8 +58,8 @@ def undeclared(table: Frame, book: Codebook) -> Iterator[str]:
 def _told(name: str, values: list[Any]) -> str:
     different = len(set(values))
     return (
-        f"the values of the column {name!r} may identify persons: it has {different:,} different "
-        f"values in {len(values):,} rows"
+        f"the values of the column {name!r} may identify persons: there are {different:,} "
+        f"different values in {len(values):,} rows"
     )
 
 

@@ -71,4 +71,4 @@ def _show_method(row: "Method") -> None:
         say_lines(f"\n{formulas}\n")
     say(f"settings: {', '.join(settings)}")
     if row.solver is not None:
-        say(f"local solver: {row.solver}; its settings are settings of the method, too")
+        say(f"local solver: {row.solver}; you can give its settings as settings of the method")

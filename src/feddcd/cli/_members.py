@@ -44,7 +44,7 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
         folder.bar([site])
         bar_departed(folder, site)
         found(sites=[site], expelled=barred)
-        say(f"{site} had left the federation before. Now it cannot be invited again")
+        say(f"{site} had left the federation before. From now on, {site} cannot be invited again")
     if sites := [site for site in sites if site not in (*new, *left)]:
         _depart(folder, sites, barred)
 

@@ -22,9 +22,9 @@ def check_owner(folder: Path) -> None:
         return
     owner = shlex.quote(owner_of(folder))
     raise FolderError(
-        f"the folder {shown(folder)} belongs to the account {owner}, and the program that runs "
-        "there could not use files of another account. feddcd changed nothing. Give this command "
-        f"as the account {owner}: sudo -u {owner} {_command()}"
+        f"the folder {shown(folder)} belongs to the account {owner}, and the program that uses "
+        "this folder could not use files of another account. feddcd changed nothing. Give this "
+        f"command as the account {owner}: sudo -u {owner} {_command()}"
     )
 
 

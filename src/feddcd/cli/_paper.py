@@ -156,7 +156,7 @@ bound: After this number of rounds, the expected error is at most ε times the
 order: The paper's O(...) without its unknown constant. This number shows only
   how the number of rounds grows.
 lower: On the worst problem, every method needs at least this number of rounds.
-trivial: The paper has no such lower limit for β <= Nα.
+trivial: The paper has no such lower bound for β <= Nα.
 A round of AccFedDCD has two cohorts. Inexact FedDCD solves the
 local problems of the first round exactly."""
 

@@ -73,8 +73,8 @@ def roster_command(
 
 def _show(roster: Roster) -> None:
     say(
-        "these are the roster words. Call each other site of the list, at a number that you found "
-        "yourself; all people must have the same words:"
+        "these are the roster words. Call every other site in the list, at a phone number that "
+        "you found yourself; all people must have the same words:"
     )
     say(f"  {roster.words()}")
     missing = sign_up.unsigned(roster)
@@ -135,9 +135,9 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     if isinstance(place, Path) or not is_trial(place):  # whose sites are all on this machine
         say(f"the roster words of the list of sites are: {proven.proof.roster.words()}")
         say(
-            "A proof has no name of a federation. To know that these are the right sites, compare "
-            "the words by phone with a person at each site, for whom this command prints them: "
-            "feddcd federation status SITE_DIR"
+            "A proof does not contain the name of a federation. To know that these are the right "
+            "sites, compare these words by phone with a person at each site. There, this command "
+            "shows the words: feddcd federation status SITE_DIR"
         )
     for line in proven.said():
         say(f"  {printable(line)}")

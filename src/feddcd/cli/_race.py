@@ -29,7 +29,7 @@ from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 RANKS = (
-    "a case: one problem with one share of the clients",
+    "a case: one problem with one share of the clients in each round",
     "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
     "at most twice: the share of the cases in which the clients send at most twice as many bytes "
     "as with the best method",
@@ -84,13 +84,14 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         try_methods(own, chosen[0].model)
     say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
     if wish.behind is None and (done := _done(out, todo)):
-        say(f"{_finished(done, len(todo))} already, so they do not run again")
+        say(f"{_finished(done, len(todo))} already; feddcd does not run finished runs again")
     if others := _of_others(out, todo):
         warn(
-            f"{out / 'race.csv'} and the other files of results in {out} also have "
-            f"{sentence_list(others)}. This command writes these files again, only with the runs "
-            f"that it names. All finished runs stay in {out / 'cells'}: a command that names all "
-            "of them writes files with all, and runs none of them again"
+            f"{out / 'race.csv'} and the other files of results in {out} also contain "
+            f"{sentence_list(others)}. This command writes these files again, with only the runs "
+            f"that it names. The results of all finished runs stay in {out / 'cells'}. To get "
+            "files with all runs, give a command that names them all; feddcd does not run them "
+            "again"
         )
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
@@ -206,8 +207,8 @@ def _notes(wish: RaceWishes, missing: list[str], runners: Sequence[str]) -> list
         notes.append(FULL_GRADIENTS)
     if wish.behind is not None:
         notes.append(
-            f"A run of another method stopped when its clients had sent {wish.behind:g} times the "
-            f"bytes that {methods.title(runners[0])} needed to reach the gap {wish.target:g}."
+            f"Each run of any other method stopped when its clients had sent {wish.behind:g} times "
+            f"the bytes that {methods.title(runners[0])} needed to reach the gap {wish.target:g}."
         )
     return notes
 

@@ -177,8 +177,8 @@ def withdraw_command(folder: Path, why: str) -> None:
     )
     say(
         "Each new job waits for a person at this site. The text of the job says that few rows "
-        "changed, and what a denial can reveal. A repeat waits for a second approval, because this "
-        "site answered the same job before."
+        "changed, and what a denial can reveal. A repeated job waits for a second approval, "
+        "because this site answered the same job before."
     )
     say(
         "Some files of this site still contain traces of the removed rows: the folders rules, "

@@ -251,7 +251,7 @@ def _without_signs(value: str) -> str:
     """What to write in place of such a number."""
     if value[0] in "<>≤≥":
         return (
-            ", which names a limit and no number. Write a number by a rule that all sites agree "
+            ", which is a limit and not a number. Write a number by a rule that all sites agree "
             "on, for example half of the limit"
         )
     if value[-1] in "%‰":

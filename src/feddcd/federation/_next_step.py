@@ -76,9 +76,9 @@ def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:
 
 def _after_theft(at: str, site: str) -> str:
     return (
-        f"call the person at {site}: another program uses the key of {site}. If it is a copy of "
-        "the folder of the site, the person there stops it. If nobody knows of a copy, somebody "
-        f"stole the key: shut it out with feddcd federation retire {at} {site}"
+        f"call the person at {site}: another program uses the key of {site}. If this program "
+        "runs from a copy of the folder of the site, the person there stops it. If nobody knows of "
+        f"a copy, somebody stole the key: remove the site with feddcd federation retire {at} {site}"
     )
 
 

@@ -35,7 +35,7 @@ SPLINE = (
     "Write ns(x, knots=c(30, 50), Boundary.knots=c(20, 80)), with knots that all sites agree on"
 )
 COMPARED = "Write a comparison, as in I((x > 5) * x)"
-NUMERIC = "Write the column without this function: feddcd uses numbers as numbers"
+NUMERIC = "Write the column without this function: feddcd already uses numbers as numbers"
 HABITS = {  # what to do instead
     "relevel": "Write C(x, ref='a')",
     "reorder": "Write C(x, levels=c('a', 'b'))",

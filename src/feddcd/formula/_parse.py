@@ -203,7 +203,7 @@ class _Parser:
         if token.text != "c":
             return Call(token.text, tuple(arguments))
         if any(argument.key is not None for argument in arguments):
-            raise self.wrong("the values of c() must not have names", token)
+            raise self.wrong("the values in c(...) must not have names", token)
         return Items(tuple(argument.value for argument in arguments))
 
     def called(self, token: Token) -> str:

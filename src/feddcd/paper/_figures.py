@@ -111,7 +111,7 @@ def paper_figure(panels: Sequence[Panel], whole: bool = True) -> "Figure":
     """Panels side by side: medians over the seeds, bands from the lowest to the highest. `whole`:
     with the legend and the notes, which a page sets as text."""
     if not panels:
-        raise SpecError("there is no panel to draw")
+        raise SpecError("there are no results to draw")
     entries = _legend(panels) if whole else {}
     columns = min(5, 2 * len(panels))
     wrapped = [textwrap.wrap(panel.note, 62) if whole else [] for panel in panels]

@@ -67,7 +67,7 @@ def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:
         rounds = [math.inf if k is None else k for k in row["rounds"]]
         value = math.inf if isinstance(row[key], str) else row[key]
         inside += min(rounds) <= value <= max(rounds)
-    told = f"{what} is between the smallest and the largest number of these seeds"
+    told = f"{what} is between the smallest and the largest number of rounds with these seeds"
     return [f"In {inside} of {count(len(rows), 'row')} of Table 2, {told}."]
 
 

@@ -45,10 +45,10 @@ GAP = (
     f"{MOST}: the objective of a run, minus the best lower bound that any of these runs proved. "
     "The distance to the optimum can be smaller"
 )
-TO = "uploads to 1e-3: the uploads until this number was at most 1e-3"
+TO = "uploads to 1e-3: the uploads until the gap was at most 1e-3"
 TO_OWN = (
     "uploads to 1e-3: the uploads until the objective was at most 1e-3 above the lower bound that "
-    "the run proved by its end. At that upload, its certified gap can have been larger"
+    "the run proved by its end. At that upload, the certified gap of the run can have been larger"
 )
 
 
@@ -180,13 +180,11 @@ def table_notes(entries: Sequence[RunEntry]) -> list[str]:
     if "bits" in head:
         notes += [as_sentence(BITS), *(as_sentence(said) for said in unequal(entries)[:1])]
     if "MB to 1e-3" in head:
-        notes.append(
-            "MB to 1e-3: the bytes that the clients sent until this number was at most 1e-3."
-        )
+        notes.append("MB to 1e-3: the bytes that the clients sent until the gap was at most 1e-3.")
     if any(name.startswith("MB") for name in head):
         notes += left_out(entries)
     missed = [tiny(target) for target in TARGETS if f"MB to {tiny(target)}" not in head]
-    notes += [f"For no method, a gap of {target} is proven." for target in missed]
+    notes += [f"A gap of {target} is not proven for any method." for target in missed]
     return notes + [as_sentence(said) for said in loose_bound(entries)[:1]]
 
 
@@ -205,7 +203,7 @@ def unequal(entries: Sequence[RunEntry]) -> list[str]:
         return []
     return [
         "the methods send their numbers with different numbers of bits, so the bytes do not "
-        "compare the methods alone.",
+        "depend on the methods alone.",
         f"To compare the methods at equal bits, use --bits {min(bits)} or --bits {max(bits)}.",
     ]
 

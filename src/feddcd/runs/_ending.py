@@ -116,7 +116,7 @@ def remedy(built: Built, given: Inputs) -> str:
     )
     if not own and "lr" in known_settings(given.named(spec), get_method(spec.algorithm)):
         return f"A smaller step size usually helps: --set lr=...{endless and '.'}{endless}"
-    ways = ["a smaller step size (if the method has one)"] * own
+    ways = ["a smaller step size (if the method has a step size)"] * own
     if built.tau < built.N:
         ways.append(f"more clients in a round (--tau, now {built.tau} of {built.N})")
     if given.problem is None:

@@ -179,9 +179,9 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
             return model, loss
         raise SpecError(
             "leave out loss and score: the model "
-            f"{model if isinstance(model, str) else type(model).__name__} has its own. You "
-            "can give loss and score, as functions of (model, x, y), only for a model that is a "
-            "module"
+            f"{model if isinstance(model, str) else type(model).__name__} has its own. You can "
+            "give loss and score only for a model that is a module: both are functions of (model, "
+            "x, y)"
         )
     if not callable(loss):
         raise SpecError(
@@ -288,8 +288,8 @@ def start_of(problem: AbstractProblem, w: Params | None) -> Params:
         w = jnp.zeros(problem.b.shape[-1], dtype)
     else:
         raise SpecError(
-            f"{type(problem).__name__} does not say which shape w has: give the first model "
-            "with w=..."
+            f"feddcd does not know the shape of w in {type(problem).__name__}: give the first "
+            "model with w=..."
         )
     value = jax.eval_shape(lambda f, w: tree.take(f, 0)(w), problem, w)
     if value.shape != ():

@@ -158,9 +158,11 @@ def _sites(fit: TableResult) -> str:
         [str(site), *(known(line[name]) for name in shown), _own(fit, line["estimate"])]
         for site, line in counts.to_dict("index").items()
     ]
-    head = ["site", *shown.values(), "its rows alone give a finite estimate"]
+    head = ["site", *shown.values(), "the rows of this site alone give a finite estimate"]
     if fit.leave_one_out is not None:
-        head.append("estimated largest change without this site, in standard errors")
+        head.append(
+            "estimated largest change of a coefficient without this site, in standard errors"
+        )
         rows = [[*row, _largest(fit, row[0])] for row in rows]
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
     told = fit.answers != "sum" or bool((counts[list(shown)].to_numpy() >= 0).any())
@@ -197,7 +199,7 @@ def _groups(fit: TableResult, figures: Sequence[str]) -> str:
             of = "several classes" if fit.family in CLASSED else "this family"
             why = f"for a model of {of}, the sites do not send groups of predictions"
         return page.section(name, page.paragraph(f"No figure here: {why}.", "note"))
-    note = "The figures show sums over groups of rows. This file contains no single row."
+    note = "The figures show sums over groups of rows. This file does not contain the rows."
     return page.section(
         name,
         page.paragraph(note, "note"),

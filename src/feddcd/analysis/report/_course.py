@@ -72,10 +72,13 @@ def _exchanges(fit: TableResult) -> str:
     head, forms = zip(*show.values(), strict=True)
     values = zip(*(fit.history[name].to_numpy(float) for name in show), strict=True)
     rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
-    title = "All exchanges: counts, bytes and times of a line are totals since the first exchange"
+    title = (
+        "All exchanges: the counts, bytes and times in each line are totals since the first "
+        "exchange"
+    )
     note = "The times are predicted from the number of exchanges and the bytes, not measured."
     if fit.pooled:
-        note = f"Nothing was sent: a federation without masks would send this. {note}"
+        note = f"Nothing was sent. A federation without masks would send these bytes. {note}"
     return page.lines([table(title, head, ("", rows)), page.paragraph(note, "note")])
 
 
@@ -94,10 +97,10 @@ def _choice(fit: TableResult) -> str:
     did = "A federation would need" if fit.pooled else "The fit needed"
     return page.lines([
         f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
-        table("Guess of the cost of each method, only to choose one before the fit", head,
+        table("Expected cost of each method, used only to choose a method before the fit", head,
               ("", rows)),
         page.paragraph(
-            f"{did} {told} for this table, with all other sums and the questions.",
+            f"{did} {told} for this table, including all other sums and the questions.",
             "note",
         ),
     ])  # fmt: skip

@@ -133,7 +133,7 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
     ]
     if total > MOST:
         sentences.append(
-            f"The figure shows only the {MOST} of {count(total)} effects with the smallest "
+            f"The figure shows only {MOST} of the {count(total)} effects: those with the smallest "
             "p-values. The regression table has all effects."
         )
     if unlike:

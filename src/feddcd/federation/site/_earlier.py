@@ -37,7 +37,7 @@ def answered_before(facts: Any, memory: Memory) -> list[str]:
     """For the person who decides about a job that this site knows, perhaps of another study."""
     if not memory.jobs().get(facts.job, {}).get("questions"):
         return []
-    again = " If you approve it, this site asks you once more before it answers."
+    again = " If you approve this job, this site asks you once more before it answers."
     return [f"  this site answered the same job before.{again if facts.mode == 'sum' else ''}"]
 
 

@@ -31,12 +31,12 @@ LATER = (
     "of a sum (rule 'dominance'). Then the job ends, and the log of this site says why"
 )
 PASSED = (
-    "feddcd tried this job with the rows of this site alone, and the rules would refuse no "
+    "feddcd tried this job with the rows of this site alone, and the rules would not refuse any "
     f"question. {LATER}"
 )
 PART = (
     "feddcd could try only a part of this job with the rows of this site alone, and the rules "
-    f"would refuse no question of this part. {LATER}"
+    f"would not refuse any question of this part. {LATER}"
 )
 
 

@@ -243,9 +243,7 @@ def _follow(
     if number:
         own = file.sent(number - 1)
         if own is None or own.identity != identity or last[me.name] != own.answer:
-            raise Refused(
-                "the message has another last answer of this site than the one that this site sent"
-            )
+            raise Refused("the message has a last answer of this site that this site did not send")
         proven = ProvenExchange(own.question, own.layout, last)
         sums = check_exchange(me.roster, job, identity, number - 1, proven)
         _check_rest(file, number - 1, sums, own.layout)
