@@ -40,7 +40,7 @@ from .invitation import Invitation
 
 TIMEOUT_S = 20.0
 READ_OUT = (
-    "Of these enrolment words, you read the first three; the other person reads the last three:"
+    "Read out the first three of these enrolment words. The other person reads out the last three:"
 )
 ENROLLED = "enrolled.json"
 LEFT = "left.json"  # of a site that was retired, until it enrols again or is connected again

@@ -26,7 +26,7 @@ BACK = (
 )
 AHEAD = (
     "CAREFUL: this date is in the future. Approve this list only if the clock of this machine is "
-    "wrong: after such a list, each list with the right date looks old."
+    "wrong: once such a list is approved, each list with the right date looks old."
 )
 DAY = 86_400  # seconds
 
@@ -154,7 +154,8 @@ def _words(
     ]
     lines += [
         *dated,
-        "Call each other site of the list. Find its number yourself: do not ask the coordinator, "
-        "who could have invented a site. All these people must have the same roster words:",
+        "Call each other site of the list. Find the phone number yourself: do not ask the "
+        "coordinator, who could have invented a site. All these people must have the same roster "
+        "words:",
     ]
     return [*lines, f"  {roster.words()}", *careful]
