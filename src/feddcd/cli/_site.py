@@ -51,7 +51,7 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
         if job:
             return say("up to the line with this digest, nobody has changed the log")
         again = f"feddcd federation outgoing {shlex.quote(shown(folder))} --verify {head.hash}"
-        return say(f"note this command elsewhere; only it shows whether the log is forged: {again}")
+        return say(f"note this command elsewhere: only it can show later a forged log: {again}")
     if log or job:
         return _show_log(folder, job)
     if ids:
