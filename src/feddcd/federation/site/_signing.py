@@ -138,7 +138,7 @@ def _words(
 ) -> list[str]:
     """For the person who decides."""
     known = {member.name: member for member in before.members} if before else {}
-    lines = ["This is the list of sites. Only these sites can be together in a masked sum:"]
+    lines = ["This is the list of sites. Only these sites can take part in a masked sum:"]
     dated = [f"  made by the coordinator on {when(roster.made)}"] if roster.made else []
     dated += [AHEAD] if roster.made > time.time() + DAY else []
     old = _is_old(roster, before, earlier)
