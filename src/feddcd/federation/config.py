@@ -77,8 +77,8 @@ class Config:
             raise SpecError(f"the setting answers must be sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:
             raise SpecError(
-                "in federation.toml, the setting answers is only for trainings; for a table, set "
-                "answers in its plan"
+                "in federation.toml, the setting answers is only for trainings; for a table, "
+                "write this setting into the plan"
             )
         if self.answers == "sum":
             _check_sums(self.spec)

@@ -74,7 +74,7 @@ def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
         f"{sentence_list(apart)} {'is' if len(apart) == 1 else 'are'} in only one of the two jobs"
     )
     if not answered:
-        return f"{told}. For the earlier job, this site sent its number of rows, or nothing."
+        return f"{told}. For the earlier job, this site sent at most its number of rows."
     alone = "alone" if len(gone + new) == 1 else "together, without the other sites"
     what = f"the sums of {sentence_list(gone or new)} {alone}"
     if gone and new:
