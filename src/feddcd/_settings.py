@@ -80,7 +80,7 @@ def _twice(lines: list[str], end: int) -> str:
     first = next((i for i, other in named if other == name and i < last), None)
     if first is None:
         return ""
-    return f"the name {name} is there twice, in lines {first} and {last}; delete one of the two"
+    return f"the name {name!r} occurs twice, in lines {first} and {last}; delete one of the two"
 
 
 def _content(path: Path, error: type[SpecError]) -> bytes:

@@ -150,8 +150,8 @@ def test_a_list_of_effects_says_how_clear_they_are(tmp_path, slope):
     rows["y"] = rows["age"] + slope * rows["ward"] + rng.normal(0, 1, len(rows))
     fit = FederatedGLM("gaussian", "y ~ age * sex + ward").fit(rows, groups="hospital")
     text = written(fit, tmp_path)[0]
-    assert "Of the terms with an effect of their own, this list has the effects" in text
-    assert ("None is clear: each interval includes 0." in text) == (slope == 0)
+    assert "for example a term of an interaction. This list has the effects" in text
+    assert ("No effect in this list is clear: each interval includes 0." in text) == (slope == 0)
     assert ("that the data show most clearly" in text) == (slope > 0)
 
 

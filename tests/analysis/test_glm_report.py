@@ -365,7 +365,7 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     shown = number(rows["Age at admission, per 10 years"].split()[0])
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
     assert "An increase of Age at admission by 10 years is associated with" in found.text
-    assert "do not change. An increase is by a round number near the standard dev" in found.text
+    assert "do not change. The size of an increase is a round number near the st" in found.text
     assert "The amount behind “per” is a round number near the standard deviation" in found.text
     assert "times the odds of death in hospital" in found.text
     events = int((frame.died == "yes").sum())

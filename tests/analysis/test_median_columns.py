@@ -27,7 +27,7 @@ def patients(n=60):
 @pytest.mark.parametrize("site", [None, "ward2"])
 def test_a_median_of_words_is_refused_by_name(name, site):
     d = patients().assign(ward2=["x", "y", "z"] * 20)
-    told = f"median names the column {name!r}, .* [Rr]emove {name!r} from median"
+    told = rf"the column {name!r} \(median\) .* [Rr]emove {name!r} from median"
     with pytest.raises(DataError, match=told) as error:
         feddcd.describe(d, ["age", name], median=[name], site=site)
     assert error.value.column == name
@@ -62,7 +62,7 @@ def test_the_command_says_which_option_and_what_to_do(tmp_path, monkeypatch, cap
         main(["describe", "p.csv", "--median", "ward", "--out", "out"])
     told = capsys.readouterr().err
     assert stop.value.code == 2
-    assert "--median names the column 'ward'" in told
+    assert "the column 'ward' (--median) are words" in told
     assert "Remove 'ward' from --median" in told
     assert not (tmp_path / "out").exists()
 

@@ -161,7 +161,7 @@ def test_a_setting_without_a_method_says_whose_it_is_and_bits_choose_no_method(c
     few = "run --data wine --clients 4 --rounds 2"
     feddcd(f"{few} --set eta=0.5 --out a")
     shown = " ".join(capsys.readouterr().out.split())
-    assert "method: feddcd, because a setting without a method is one of feddcd; to use" in shown
+    assert "method: feddcd, because a setting of a method is given, but no method; to use" in shown
     feddcd(f"{few} --bits 16 --out b")
     assert "method: fedqn, because the model is convex" in capsys.readouterr().out
     assert summary("b")["bits"] == 16

@@ -248,12 +248,12 @@ BAD = {
     ),
     "no settings": (
         "columns.x = 3",
-        "column 'x': write settings such as type = 'number' for it, not 3",
+        "column 'x': write settings for this column, such as type = 'number', not 3",
     ),
     "no type": (
         "[columns.x]\nunit = 'kg'",
         (
-            "codebook.toml: the column 'x': it has no type; give one of: boolean, "
+            "codebook.toml: the column 'x': the type is missing; give one of: boolean, "
             "category, date, identifier, integer, number"
         ),
     ),

@@ -153,7 +153,7 @@ def test_changed_uploads_are_refused(tmp_path):
     sql(path, "UPDATE uploads SET body = 'x' WHERE client = 'b'")
     with (
         Ledger(path, "north") as ledger,
-        pytest.raises(LedgerError, match=r"upload of b in round 2 .start 1 of the coord"),
+        pytest.raises(LedgerError, match=r"upload of b in round 2 .after start 1 of the coord"),
     ):
         ledger.uploads(1, 2)
 

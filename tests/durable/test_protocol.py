@@ -232,7 +232,7 @@ def test_a_client_remembers_the_latest_message_that_it_acted_on(commits):
     old, new = one_task(made)[0], one_task(made)[0]
     client = client_side.resolve(made.algorithm, made.disk["site0"], new)
     assert client.seen == new.stamp
-    with pytest.raises(Refused, match=r"has already seen a message of round \d+ .start 1 "):
+    with pytest.raises(Refused, match=r"has already seen a message from round \d+ .after start 1 "):
         client_side.resolve(made.algorithm, client, old)
 
 
@@ -280,7 +280,7 @@ def test_an_old_ledger_is_refused():
         (Task("other", 0, Stamp(9, 9), None, None), "this site is 'site0'"),
         (
             Settle("site0", Stamp(0, 1), None, None),
-            "has already seen a message of round 2 .start 1",
+            "has already seen a message from round 2 .after start 1",
         ),
         (
             Task("site0", 0, Stamp(9, 9), None, Commit(Stamp(1, 1), "no", None)),

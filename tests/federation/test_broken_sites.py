@@ -477,7 +477,9 @@ def test_an_older_refusal_is_not_the_reason_of_a_study(home, monkeypatch):
 
 def test_the_status_of_a_site_names_with_whom_it_is_summed(home):
     held = status_of(home.site("south"))
-    line = f"summed with: east and north (the roster words of this list of sites: {held['roster']})"
+    line = (
+        f"in sums with: east and north (the roster words of this list of sites: {held['roster']})"
+    )
     assert line in lines_of(held)
 
 
@@ -551,7 +553,7 @@ def test_who_follows_a_study_hears_that_serve_hangs(frozen, monkeypatch):
     monkeypatch.setattr(_studies.time, "sleep", sleep)
     _studies._follow(study)
     assert said[0].startswith(
-        "study first may not continue for now: the program `feddcd federation serve"
+        "perhaps study first does not continue: the program `feddcd federation serve"
     )
     assert "to see what to do: feddcd federation status" in said[1]
     assert said[3] == "`serve` responds again"

@@ -541,7 +541,7 @@ def test_a_changed_upload_is_noticed(killed):
     changed = pack({}, {k: v + 1e-9 for k, v in unpack(body)[1].items()})
     update = "UPDATE uploads SET body = ? WHERE epoch = ? AND round = ? AND client = ?"
     edit(killed, update, (changed, *where))
-    with pytest.raises(LedgerError, match=f"the upload of site-2 in round {round} .start 1 "):
+    with pytest.raises(LedgerError, match=f"the upload of site-2 in round {round} .after start 1 "):
         verify(killed)
     # who can change an upload can change its checksum, but not the digest in the chain
     update = "UPDATE uploads SET hash = ? WHERE epoch = ? AND round = ? AND client = ?"

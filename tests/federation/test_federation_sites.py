@@ -217,8 +217,8 @@ OLD = (
     "site-4: this site's state is older than the ledger. The site was restored from a "
     "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no copy, "
     "retire the site and let it enrol again with a new invitation. Last upload of this site in "
-    "the ledger: round 4 (start 2 of the coordinator); at the site: round 2 (start 1 of the "
-    "coordinator)"
+    "the ledger: round 4 (after start 2 of the coordinator); at the site: round 2 (after start 1 "
+    "of the coordinator)"
 )
 
 

@@ -179,11 +179,11 @@ BAD = [  # text, what is said after the path
     ("min_rows 5\ncomplete = true\n", "not a TOML file: "),
     (
         "min_rows = 5\n# of the checklist\nmin_rows = 9\nmin_sites = 3\n",
-        "the name min_rows is there twice, in lines 1 and 3; delete one of the two",
+        "the name 'min_rows' occurs twice, in lines 1 and 3; delete one of the two",
     ),
     (
         "# columns = []\ncolumns = ['a']\nidentifiers = ['b']\ncolumns = [\n'a',\n]\n",
-        "the name columns is there twice, in lines 2 and 4; delete one of the two",
+        "the name 'columns' occurs twice, in lines 2 and 4; delete one of the two",
     ),
     ("min_row = 5\ncomplete = true\n", "unknown setting 'min_row'; did you mean 'min_rows'?"),
     ("min_rows = -1\ncomplete = true\n", "min_rows must be a whole number >= 0, got -1"),

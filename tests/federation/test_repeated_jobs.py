@@ -320,7 +320,7 @@ def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
         run(home)
     (id,) = waiting(home.site("east"))
     words = "\n".join(words_of(home.site("east"), id))
-    assert "For the earlier job, this site sent its number of rows, or nothing." in words
+    assert "For the earlier job, this site sent at most its number of rows." in words
     assert "can calculate" not in words
 
 

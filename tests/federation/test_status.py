@@ -317,7 +317,7 @@ def test_what_was_read_is_not_exchanged_before_it_is_approved(folder):
             require(site, id, "the list of sites", {"shown": [id]}, most=FEW_WAITING)
     assert (ids[0] in waiting(site), ids[-1] in waiting(site)) == (False, True)
     for decide in (approve, deny):
-        with pytest.raises(SpecError, match=f"several ids: {ids[0]}, {ids[-1]}. Read again"):
+        with pytest.raises(SpecError, match=f"several ids: {ids[0]}, {ids[-1]}. Read these"):
             decide(site, like)
         with pytest.raises(SpecError, match="does not wait for approval"):
             decide(site, ids[0])
@@ -509,7 +509,7 @@ def test_how_a_site_stands_with_the_coordinator(folder, monkeypatch):
     with Disk().lock(north / programs.SITE_LOCK):
         said = status_of(north)
     assert (said["state"], said["since"]) == ("not responding", None), "it was suspended"
-    assert "has not responded for 80 s. It hangs, or somebody suspended it" in said["why"]
+    assert "has not responded for 80 s. The program hangs, or somebody suspended it" in said["why"]
     assert f"kill -CONT {os.getpid()} {os.getpid()}. Otherwise" in said["next"], "both programs"
     (north / FILE).write_text(json.dumps(plain | {"pid": 2**22 + os.getpid()}))
     assert status_of(north)["state"] == "down", "its process has gone"
@@ -639,7 +639,8 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     (denied,) = (asked / "south" / "outgoing").glob("*.denied")
     told = "tell the people at the coordinator and at the other sites that this job of study first"
     assert next_of(south).startswith(f"{told} was denied here")
-    assert f"feddcd federation approve {south} {denied.stem[:8]}. If they know" in next_of(south)
+    assert "If these people know of the denial" in next_of(south)
+    assert next_of(south).endswith(f": feddcd federation approve {south} {denied.stem[:8]}")
     assert "was denied" not in next_of(north)
     CliRunner().invoke(app, ["federation", "approve", str(south), denied.stem])
     assert "was denied" not in next_of(south)
@@ -792,8 +793,8 @@ def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch)
     study_of(asked, monkeypatch, "second")
     monkeypatch.setattr(_serving, "say", lines.append)
     _serving.show_news(north, set())
-    told = "a person at this site denied this request before, but the coordinator asks again"
-    assert f"{told}: this job of study second" in lines
+    told = "the coordinator asks again for this job of study second"
+    assert f"{told}, which a person at this site denied before" in lines
 
 
 @pytest.mark.parametrize(
@@ -821,7 +822,7 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
         "connecting", "the coordinator does not know the key of this site"
     )
     _serving._show_link(asked / "north", "h:1", ("", ""))
-    assert "still holds the earlier connection of this site, or has just started" in lines[-1]
+    assert "has not closed an earlier connection of this site, or has just started" in lines[-1]
     assert "up to a minute" in lines[-1]
     assert status_of(asked / "north")["why"] in lines[-1], "both commands give one reason"
     assert "another program" not in "".join(lines), "no alarm"
@@ -879,7 +880,7 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     assert status_of(north)["next"].startswith("wait a minute")
     held = json.loads(enrolled.read_text()) | {"time": time.time() + 9}  # it enrols again
     enrolled.write_text(json.dumps(held))
-    assert "the other person reads the last three: " in status_of(north)["next"]
+    assert "The other person reads out the last three: " in status_of(north)["next"]
 
 
 def test_after_a_minute_another_program_with_the_same_key_is_suspected(folder, monkeypatch):
@@ -1030,7 +1031,7 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     link.tell("connecting", "the coordinator does not know the key of this site")
     state = _serving._show_link(asked / "south", "h:1", ("connected", ""), "south")
     assert lines[0].startswith("this site was retired by the coordinator at fed.example.org:9093")
-    assert "If this site does not come back, stop its program" in lines[1]
+    assert "If this site will not take part again, stop its program" in lines[1]
     assert "ask the person at the coordinator for a new invitation" in lines[1]
     assert _serving._show_link(asked / "south", "h:1", state, "south") == state
     assert len(lines) == 2, "once"

@@ -168,7 +168,7 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
     _tables.show_event(job)
     assert said == [
         "north refused. The job without north is a new job, with the rows of east, south and west. "
-        "If people there have to approve jobs, they have to approve the new job, too"
+        "If people at these sites have to approve jobs, they have to approve the new job, too"
     ]
     _tables.show_event(job | {"without": []})
     assert len(said) == 1
@@ -322,7 +322,7 @@ def test_what_was_denied_is_shown_again_when_it_is_asked_again(tmp_path, monkeyp
         ask()
     known = _serving.show_news(tmp_path, known)
     assert said[0] == (
-        "a person at this site denied this request before, but the coordinator asks again: this job"
+        "the coordinator asks again for this job, which a person at this site denied before"
     )
     assert said[1] == "  A job asks for sums:"
     assert said[2].startswith("  approve it now: feddcd federation approve ")

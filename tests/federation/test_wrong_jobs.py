@@ -51,7 +51,7 @@ def test_a_column_that_no_site_has_is_a_mistake_in_the_job(home):
     for name in SITES:
         ((_, _, how),) = ended_words(home.site(name))
         assert "only the person at the coordinator can correct it, in the job file" in how
-        assert "After you have changed this" not in how
+        assert "After you have solved this problem" not in how
 
 
 def test_one_site_without_a_column_is_asked_to_repair_it():

@@ -149,7 +149,9 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
     rows = finish(chosen, own, _kinds(cohort))
     kept = [i for i, name in enumerate(rows.names) if name not in cohort.left_out]
     if [rows.names[i] for i in kept] != list(cohort.names):
-        raise Misfit("the formula makes other columns at this site than at the other sites")
+        raise Misfit(
+            "the columns that the formula makes at this site differ from those at the other sites"
+        )
     Y = code(plan.family, rows, cohort)
     s = np.ones(len(Y)) if rows.weight is None else rows.weight
     place = np.full(len(Y), cohort.sites.index(site))

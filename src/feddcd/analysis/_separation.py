@@ -41,7 +41,7 @@ def separation(direction: np.ndarray, model: Model, sums: Moments) -> DataError:
         size = np.where([name == INTERCEPT for name in names], 0.0, size)
     heavy = [int(j) for j in np.argsort(-size) if size[j] > 0.1 * size.max()]
     if not heavy:
-        return not_finite("rounding errors are larger than each step")
+        return not_finite("rounding errors are larger than the steps of the fit")
     if names[heavy[0]] == THETA:
         told = (
             "the counts do not vary more than in a poisson model, so theta has no finite estimate"

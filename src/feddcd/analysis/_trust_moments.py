@@ -297,4 +297,4 @@ def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort:
     if known.model.family == "multinomial" and plan.classes is None:
         offered = [c in (offer.classes or ()) for c in cohort.classes or ()]
         there = np.append(W - m.y.sum(), m.y) > CLOSE * W
-        refuse(there != np.array(offered), "its sums have other classes than those that it named")
+        refuse(there != np.array(offered), "the site's sums are not of the classes that it named")

@@ -114,7 +114,7 @@ def check_in_table(median: Sequence[str], frame: pd.DataFrame, left: Sequence[Le
             told = f"there is no column {name!r}; {meant(name, names)}the columns are "
             raise DataError(told + ", ".join(map(str, names[:30])), column=name)
         if why := next((each for each in left if name in each.names), None):
-            told = f"<median> names the column {name!r}, but this column is not in the table"
+            told = f"the column {name!r} (<median>) is not in the table"
             text = f"{told}, because {why.why}. {why.keep}".strip()
             raise DataError(text, column=name, settings={"median": None})
 
@@ -132,8 +132,8 @@ def check_median(median: Sequence[str], frame: pd.DataFrame) -> None:
                 f"Write a number of days in place of each date, or remove {name!r} from <median>"
             )
         raise DataError(
-            f"<median> names the column {name!r}, but the values of this column are {are}, and a "
-            f"median needs numbers. {remedy}",
+            f"the values of the column {name!r} (<median>) are {are}, but a median needs numbers. "
+            f"{remedy}",
             column=name, settings={"median": None},
         )  # fmt: skip
 

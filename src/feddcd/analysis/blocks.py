@@ -22,8 +22,8 @@ TABLE = {
     "floor": "the smallest loss that any model could have",
     "firth": "the gradient of Firth's penalty: one sum for each coefficient",
     "size": "sums of absolute values, to bound rounding errors: one for each coefficient",
-    "M": "the largest leverage of a row, as a bound that is rounded up",
-    "m": "the largest change of a row's prediction, as a bound that is rounded up",
+    "M": "a bound on the largest leverage of a row, rounded up",
+    "m": "a bound on the largest change of a row's prediction, rounded up",
     "null": "the loss of a model without columns, with its gradient and its curvature",
     "bins": "rows by prediction: for each range of predictions the number of rows, the sum of "
     "outcomes and the sum of predictions (0 if a range has few rows)",
@@ -52,13 +52,14 @@ DESCRIPTION = {
     "levels": "for each category, how many rows of each group have each level or no value",
     "top": "for each column of numbers, a bound on its largest value, rounded up to a power of 2",
     "digits": "for each column of numbers, how many decimals its values have",
-    "few": "whether this site counts rare values together with others, and whether it left out "
-    "rows because of rare values",
+    "few": "whether this site counts rare values together with other values, and whether "
+    "it left out rows because of rare values",
     "s1": "for each column of numbers, the sum of its values in each group",
     "s2": "for each column of numbers, the sum of squares of its values in each group",
     "parts": "for quantiles: how many rows of a group are in each part of a range of values",
     "bins": "for histograms: how many rows are in each range of values",
-    "patterns": "by combination of columns: how many rows have no value in exactly these columns",
+    "patterns": "for each combination of columns: how many rows have no value in exactly these "
+    "columns",
     "own": "this site's own number of rows, means, standard deviations and counts of levels",
 }
 WORDS = {"newton": TABLE, "describe": DESCRIPTION}  # by method, as a log has it

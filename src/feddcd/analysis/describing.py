@@ -108,7 +108,8 @@ def describe_plan(
         )
     if site in plan.used:
         raise SpecError(
-            f"the column {site!r} has the site of each row, so the table cannot also describe it"
+            f"the column {site!r} has the site of each row, so the table cannot also describe "
+            "this column"
         )
     check_median(plan.median, frame)
     _check_groups(frame, plan.by)
@@ -125,8 +126,8 @@ def _check_groups(frame: pd.DataFrame, by: str | None) -> None:
     found = 0 if by is None else column(frame, by).nunique()
     if found > MOST_GROUPS:
         raise DataError(
-            f"<by> names the column {by!r}, which has {found:,} different values. Each value gets "
-            f"a column of Table 1, so at most {MOST_GROUPS} are possible. Join the values to "
+            f"the column {by!r} (<by>) has {found:,} different values. Each value gets a "
+            f"column of Table 1, so at most {MOST_GROUPS} are possible. Join the values to "
             "fewer groups in the data file, for example to groups of ages",
             column=by, settings={"by": None},
         )  # fmt: skip

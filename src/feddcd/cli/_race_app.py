@@ -53,16 +53,16 @@ def race(
     limit: Annotated[
         float,
         option(
-            "Stop a run when its clients have sent this number of times the bytes of one model "
-            "(64 bits for each number)."
+            "The limit of the bytes that the clients of a run send, as a multiple of the bytes of "
+            "one model (64 bits for each number). A run stops at this limit."
         ),
     ] = 8000,
     behind: Annotated[
         float | None,
         option(
-            "Run the method of the first --algorithm before the others, and count the bytes that "
-            "its clients send to reach the gap. Stop each run of another method when its clients "
-            "have sent this number of times as many bytes."
+            "The limit of the bytes for the other methods, as a multiple of the bytes with which "
+            "the method of the first --algorithm reaches the gap. The method of the first "
+            "--algorithm runs before the other methods."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,
@@ -70,7 +70,7 @@ def race(
         Path,
         option(
             "Write the results into this folder, or continue the race in it. The folder keeps all "
-            "finished runs; the files of results have the runs of the last command."
+            "finished runs; the files of results have only the runs of the last command."
         ),
     ] = Path("race"),
     quiet: Quiet = False,

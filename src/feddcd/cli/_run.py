@@ -178,9 +178,9 @@ def demo_command(out: Path, quiet: bool) -> None:
     }  # fmt: skip
     if not quiet:
         console.print(
-            "Eight methods learn to read handwritten digits, which 20 clients hold. Each client "
-            "has its own mix of digits, and 8 clients take part in a round. All methods send each "
-            "number with 8 bits.\n"
+            "Eight methods learn to read handwritten digits. The images are divided among 20 "
+            "clients. Each client has its own mix of digits, and 8 clients take part in a round. "
+            "All methods send each number with 8 bits.\n"
         )
     settings: dict[str, dict[str, Any]] = {name: {"bits": 8} for name in DEMO}
     save_race(out, base, list(DEMO), settings)

@@ -287,10 +287,7 @@ def _asked_again(folder: Path) -> list[list[str]]:
             told = f"this site refused {asked}, because a person at this site denied it"
             lines.append([f"{told}; {yes}"])
             continue
-        told = (
-            "a person at this site denied this request before, but the coordinator asks again: "
-            f"{asked}"
-        )
+        told = f"the coordinator asks again for {asked}, which a person at this site denied before"
         question = [f"  {printable(line)}" for line in words_of(folder, id)]
         yes = yes.replace("to approve it:", "approve it now:", 1)
         last = f"  the coordinator asked at {when(again.time)}, and this site refused again"

@@ -28,7 +28,7 @@ from ._study_text import study_text
 from ._tables import show_table
 from ._terminal import note, say
 
-EARLIER = "this check does not know earlier jobs: because of them, sites may refuse more"
+EARLIER = "this check does not know earlier jobs. A site can also refuse a job because of them"
 
 
 class Trial(NamedTuple):

@@ -46,12 +46,12 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
             head = verify_log(folder, job)
         left, refused = log_of(folder)[:2]
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
-        counts = f"{plural(left, 'answer')} left this site, {plural(refused, 'question')} refused"
-        say(f"{counts}; the log has {plural(head.lines, 'line')}, which fit together")
+        counts = f"this site sent {plural(left, 'answer')}, refused {plural(refused, 'question')}"
+        say(f"{counts}. Its log has {plural(head.lines, 'line')}; each matches the line before")
         if job:
-            return say("the log is as it was on that day, up to the line with the noted digest")
+            return say("up to the line with this digest, nobody has changed the log")
         again = f"feddcd federation outgoing {shlex.quote(shown(folder))} --verify {head.hash}"
-        return say(f"only a digest noted elsewhere shows later that nobody forged it: {again}")
+        return say(f"note this command elsewhere: only it can show later a forged log: {again}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -163,13 +163,13 @@ def withdraw_command(folder: Path, why: str) -> None:
     say(
         "Do not approve a repeat of an earlier job before at least "
         f"{plural(max(least, 1), 'row')} of the data file {'have' if least > 1 else 'has'} "
-        f"changed, the withdrawn rows included{why_so}. A job with more parameters needs more rows."
+        f"changed{why_so}. Withdrawn rows count, too. A job with more parameters needs more rows."
     )
     say(
-        "feddcd does not tell the other sites about this withdrawal. Call the people there: ask "
-        "them to deny every repeat, until you say that enough rows have changed. If only this site "
-        "denies it and the other sites run it, everyone who has the sums of both jobs can "
-        "calculate the sums of this site alone."
+        "feddcd does not tell the other sites about this withdrawal. Call the people at the "
+        "other sites: ask them to deny every repeat, until you say that enough rows have changed. "
+        "If only this site denies a repeat and the other sites run it, everyone who has the sums "
+        "of both jobs can calculate the sums of this site alone."
     )
     say(
         "This site does not answer the same plan again. To repeat a job, the coordinator has to "

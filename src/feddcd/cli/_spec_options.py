@@ -27,7 +27,7 @@ HELP = {
     "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
     "settings": "Change a setting of the algorithm, written as key=value.",
     "l2": "The strength of the penalty (l2/2)|w|².",
-    "weighting": "The weights: all clients are equal (clients), or all rows are equal (samples).",
+    "weighting": "The weights: the same for each client (clients), or for each row (samples).",
     "participation": "Who takes part in a round. `feddcd list participation` explains all ways.",
     "loss": "The share of the uploads that get lost, from 0 to below 1.",
     "rounds": "Stop after this number of rounds.",
@@ -55,7 +55,7 @@ Out = Annotated[
 ]
 Bits = Annotated[
     int | None,
-    option("Send each number with 8, 16, 32 or 64 bits. Default: 8 for fedqn, 64 for the others."),
+    option("Send each number with 8, 16, 32 or 64 bits. Default: 8 for fedqn, 64 otherwise."),
 ]
 Resume = Annotated[
     Path | None,

@@ -142,14 +142,14 @@ def followed(study: FederationFolder) -> list[str]:
     return [
         f"this command shows study {study.study} until it ends. You can stop this command with "
         "Ctrl-C, or close its terminal: the study continues, as long as `serve` runs",
-        f"  to see later how it stands: feddcd federation status {_at(study)}",
+        f"  to see later how far the study is: feddcd federation status {_at(study)}",
         "  the option --no-follow starts a study and does not wait for its end",
     ]
 
 
 def unresponsive(study: FederationFolder, hang: Hang) -> list[str]:
     return [
-        f"study {study.study} may not continue for now: {hang.words()}",
+        f"perhaps study {study.study} does not continue: {hang.words()}",
         f"  to see what to do: feddcd federation status {_at(study)}",
         "  this command waits until `serve` responds. You can stop this command with Ctrl-C: the "
         "study continues without it",

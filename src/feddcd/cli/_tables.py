@@ -36,9 +36,9 @@ LINES = {  # by event: what an administrator should know
     "joined": "{site} joined with {rows} rows",
     "died": "the program {program} stopped, and feddcd starts it again",
     "two programs": (
-        "CAREFUL: {site} is connected, but another program tries to connect with its key, too: "
-        "from a copy of its folder, or somebody stole the key. Call the person at {site}. To shut "
-        "this key out: feddcd federation retire DIR {site}"
+        "CAREFUL: {site} is connected, but another program tries to connect with its key, too. "
+        "Perhaps somebody uses a copy of the folder of {site}, or stole the key. Call the person "
+        "at {site}. To block this key: feddcd federation retire DIR {site}"
     ),
     "enrolled": "{site} enrolled; call the person at {site}, and then confirm {site}",
     "not enrolled": "the coordinator refused the enrolment of {site} from {host}: {reason}",
@@ -182,8 +182,8 @@ def show_event(event: dict[str, Any]) -> None:
     if event["event"] == "job" and (gone := event.get("without")):
         line = (
             f"{sentence_list(gone)} refused. The job without {sentence_list(gone)} is a new job, "
-            f"with the rows of {sentence_list(event['sites'])}. If people there have to approve "
-            "jobs, they have to approve the new job, too"
+            f"with the rows of {sentence_list(event['sites'])}. If people at these sites have to "
+            "approve jobs, they have to approve the new job, too"
         )
     if event["event"] == "exchange":
         line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)

@@ -159,14 +159,14 @@ def read_codebook(values: Any, where: str = "codebook") -> Codebook:
 
 def _entry(values: Any) -> ColumnEntry:
     if not isinstance(values, Mapping):
-        raise SpecError(f"write settings such as type = 'number' for it, not {values!r}")
+        raise SpecError(f"write settings for this column, such as type = 'number', not {values!r}")
     for name in values:
         if name not in SETTINGS:
             raise SpecError(f"unknown setting {name!r}{nearest(name, SETTINGS)}")
     kind = values.get("type")
     if kind not in TYPES:
         if kind is None:
-            raise SpecError(f"it has no type; give one of: {', '.join(sorted(TYPES))}")
+            raise SpecError(f"the type is missing; give one of: {', '.join(sorted(TYPES))}")
         raise SpecError(f"there is no type {kind!r}{nearest(str(kind), TYPES)}")
     made: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in values.items()}
     for name in ("label", "unit"):

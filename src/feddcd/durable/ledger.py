@@ -128,7 +128,7 @@ class Ledger:
         rows = self._database.rows(query, epoch, round)
         for client, body, have in rows:
             if not _matches(have, "upload", client, epoch, round, body):
-                where = f"round {round} (start {epoch} of the coordinator)"
+                where = f"round {round} (after start {epoch} of the coordinator)"
                 raise self._database.damage(f"the upload of {client} in {where} was changed")
         return {client: body for client, body, _ in rows}
 

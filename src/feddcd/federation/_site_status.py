@@ -38,15 +38,15 @@ from .trial import in_trial
 UNCONFIRMED = "the person at the coordinator has not confirmed this site yet"
 KNOWN_BEFORE = (
     "the coordinator let this site in before, but does not let it in now. Perhaps the coordinator "
-    "still holds the earlier connection of this site, or has just started. This can last up to a "
-    "minute, and this site tries again by itself. If it lasts longer, ask the person at the "
+    "has not closed an earlier connection of this site, or has just started. This can last up to a "
+    "minute, and this site tries again by itself. If this lasts longer, ask the person at the "
     "coordinator whether this site is still a member"
 )
 SILENT = "not responding"  # of the program of a site that runs
 ELSEWHERE = (
     "the coordinator let this site in before, but has not let it in for more than a minute. "
-    "Another program may be connected with the key of this site: a copy of its folder, or somebody "
-    "who stole the key"
+    "Another program may be connected with the key of this site: perhaps somebody uses a copy of "
+    "its folder, or stole the key"
 )
 LAST = 5  # lines of the log, or of events, that are shown
 
@@ -90,7 +90,7 @@ def site_status(folder: Path) -> dict[str, Any]:
 def _silence(link: Mapping[str, Any]) -> str:
     seconds = spoken(round(time.time() - link["seen"]))
     told = f"the program of this site has not responded for {seconds}"
-    return f"{told}. It hangs, or somebody suspended it"
+    return f"{told}. The program hangs, or somebody suspended it"
 
 
 def _after_silence(folder: Path, pid: int) -> str:
@@ -181,9 +181,9 @@ def _denied(folder: Path) -> list[str]:
 def _after_denial(folder: Path, id: str) -> str:
     return (
         f"tell the people at the coordinator and at the other sites that {asked_words(folder, id)} "
-        "was denied here: feddcd tells them only that a rule or a person refused. If you change "
-        f"your decision: feddcd federation approve {_at(folder)} {id[:SHORT]}. If they know it "
-        "already, you have nothing to do"
+        "was denied here: feddcd tells them only that a rule or a person refused. If these "
+        "people know of the denial already, you have nothing to do. To change your decision: "
+        f"feddcd federation approve {_at(folder)} {id[:SHORT]}"
     )
 
 
@@ -231,9 +231,9 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
     if held["state"] == "connecting" and THROUGH in held["why"]:
         return (
             "ask the administrator of your network whether the proxy runs and lets this machine "
-            f"reach {held['coordinator']}. If this machine needs no proxy to reach it, write "
-            f"{held['coordinator'].rpartition(':')[0]} into the environment variable NO_PROXY, "
-            "and start this site again"
+            f"reach {held['coordinator']}. If this machine needs no proxy to reach the "
+            f"coordinator, write {held['coordinator'].rpartition(':')[0]} into the environment "
+            "variable NO_PROXY, and start this site again"
         )
     if held["state"] == "connecting":
         return (

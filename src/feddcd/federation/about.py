@@ -36,7 +36,7 @@ REFUSALS = {  # by code; a person who denies and a rule that refuses sound the s
 }
 
 
-MENDED = "After you have changed this, the coordinator can start the study again"
+MENDED = "After you have solved this problem, the coordinator can start the study again"
 NO_COLUMN = (
     "If the name of the column is wrong, only the person at the coordinator can correct it, in the "
     "job file. If your data lack this column, add it. Then the coordinator can start the study "

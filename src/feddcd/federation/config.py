@@ -77,8 +77,8 @@ class Config:
             raise SpecError(f"the setting answers must be sum or each, not {self.answers!r}")
         if self.answers and self.plan is not None:
             raise SpecError(
-                "in federation.toml, the setting answers is only for trainings; for a table, set "
-                "answers in its plan"
+                "in federation.toml, the setting answers is only for trainings; for a table, "
+                "write this setting into the plan"
             )
         if self.answers == "sum":
             _check_sums(self.spec)
@@ -130,8 +130,8 @@ def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and row.apart:
         raise SpecError(
             f"with answers = 'sum', {spec.algorithm} needs every site in every round. Remove the "
-            "setting tau: with it, a sum could show the numbers of one site, if only this site is "
-            "new in a round"
+            "setting tau: with tau, only one site of a round may be new, and then the sum could "
+            "show the numbers of this site"
         )
     if not row.in_sums:
         raise SpecError(

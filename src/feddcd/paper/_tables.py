@@ -26,7 +26,7 @@ FIGURES = {
 }
 COHORTS = (
     "AccFedDCD asks two cohorts in each iteration. The paper’s figures and tables count "
-    "one iteration as one round. Our numbers of vectors count those of both cohorts."
+    "one iteration as one round. Our numbers of vectors include both cohorts."
 )
 SCAFFOLD = (
     "Our SCAFFOLD updates its control variates. The authors’ code never updates the control "

@@ -15,8 +15,8 @@ STAND_IN = "fedavg"  # for checks before the data are known: it asks for nothing
 
 
 OF_SETTINGS = (
-    f"method: {Spec.algorithm}, because a setting without a method is one of {Spec.algorithm}; to "
-    "use another method, add --algorithm"
+    f"method: {Spec.algorithm}, because a setting of a method is given, but no method; to use "
+    "another method, add --algorithm"
 )
 
 

@@ -75,7 +75,8 @@ def advanced(chain: KeyChain, number: int) -> KeyChain:
     """The keys of this exchange, or of a later one."""
     if number < chain.number:
         raise Refused(
-            f"this site has already answered exchange {number}, and has removed its keys for it"
+            f"this site has already answered exchange {number}, and has removed the keys of this "
+            "exchange"
         )
     keys = dict(chain.keys)
     for _ in range(chain.number, number):

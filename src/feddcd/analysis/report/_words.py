@@ -35,7 +35,7 @@ KINDS = {
     "ordinal": "ordinal (proportional odds) regression",
 }
 STRONGEST = 3
-STEP = "An increase is by a round number near the standard deviation of the column. "
+STEP = "The size of an increase is a round number near the standard deviation of the column. "
 
 
 def title(fit: TableResult) -> str:
@@ -132,16 +132,18 @@ def about(fit: TableResult) -> str:
     effects = _listed(fit)
     listed = fit.original_table.loc[[c.label for c in effects]]
     clear = (listed["ci_low"] > 0) | (listed["ci_high"] < 0)
-    which = "Of the terms with an effect of their own, this" if any(entangled(fit)) else "This"
+    apart = "A term without an effect of its own is not in this list, for example a term of an "
+    apart = f"{apart}interaction. " if any(entangled(fit)) else ""
     what = "has the effects that the data show most clearly: their"
     end = "A clear effect is not always large or important."
     if not clear.any():
-        end = f"None is clear: each interval includes {0 if fit.ratio is None else 1}."
+        none = 0 if fit.ratio is None else 1
+        end = f"No effect in this list is clear: each interval includes {none}."
         what = "has the effects whose"
     scaled = any(unit_of(fit, c).size != 1 for c in effects)
     step = STEP if scaled else ""
     return (
-        f"{which} list {what} coefficients are furthest from zero, counted in standard errors. "
+        f"{apart}This list {what} coefficients are furthest from zero, counted in standard errors. "
         f"Each effect is for a change of one column, while the other columns do not change. "
         f"{step}{end}"
     )
@@ -212,7 +214,7 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
             "Each site has its own intercept, so the effects compare only rows of the same site."
         )
         if (site := site_of_reference(fit)) is not None:
-            notes.append(f"Each coefficient of a site compares this site with {site}.")
+            notes.append(f"Each coefficient of a site compares this site with the site {site}.")
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Each category is compared with its reference level ({told}).")

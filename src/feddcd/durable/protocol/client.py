@@ -52,8 +52,8 @@ def resolve(algorithm: AbstractAlgorithm, client: Client, message: Task | Settle
         raise Refused(f"this site is {client.id!r}, but the message is for {message.client!r}")
     if message.stamp < client.seen:
         raise Refused(
-            f"{client.id}: an old message arrived, so this site does not answer it. The message "
-            f"is of {message.stamp}, but this site has already seen a message of {client.seen}"
+            f"{client.id}: this site does not answer an old message. The message is from "
+            f"{message.stamp}, but this site has already seen a message from {client.seen}"
         )
     pending, commit = client.pending, message.commit
     if pending is not None and pending.stamp == message.stamp:

@@ -180,7 +180,7 @@ def words_at_site(folder: Path) -> list[str]:
     return [
         f"{left.words()} at {load_address(folder)} ({when(left.time)}): {then}",
         "you do not have to decide anything. If you did not expect this message, call the person "
-        f"at the coordinator. If this site does not come back, stop its program. {back}",
+        f"at the coordinator. If this site will not take part again, stop its program. {back}",
     ]
 
 

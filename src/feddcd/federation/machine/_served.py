@@ -35,7 +35,7 @@ class Hang(NamedTuple):
 
     def words(self) -> str:
         told = f"the program `feddcd federation serve` ({self.holder}) has not responded for "
-        return f"{told}{spoken(self.seconds)}. It hangs, or somebody suspended it"
+        return f"{told}{spoken(self.seconds)}. The program hangs, or somebody suspended it"
 
 
 def hang_of(folder: FederationFolder) -> Hang | None:

@@ -74,7 +74,7 @@ def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
         f"{sentence_list(apart)} {'is' if len(apart) == 1 else 'are'} in only one of the two jobs"
     )
     if not answered:
-        return f"{told}. For the earlier job, this site sent its number of rows, or nothing."
+        return f"{told}. For the earlier job, this site sent at most its number of rows."
     alone = "alone" if len(gone + new) == 1 else "together, without the other sites"
     what = f"the sums of {sentence_list(gone or new)} {alone}"
     if gone and new:
@@ -90,9 +90,9 @@ def _of_withdrawn(policy: Policy, parameters: int, job: str) -> str:
     return (
         "this job and a job from before a withdrawal of consent differ by fewer than "
         f"{least} rows.\n{BOTH} can calculate the sums of these rows alone. The sums of a single "
-        f"row are its values.\nDeny this job until at least {least} rows have changed, the "
-        f"withdrawn rows included ({_demand(policy, parameters)}).\n{UNTOLD}. Before you deny, "
-        f"{call(job)}"
+        f"row are its values.\nDeny this job until at least {least} rows have changed "
+        f"({_demand(policy, parameters)}). Withdrawn rows count, too.\n{UNTOLD}. Before you "
+        f"deny, {call(job)}"
     )
 
 
@@ -145,7 +145,8 @@ def _risk(id: str, same: bool, refused: bool) -> list[str]:
     where = "on the same rows" if same else "on this data file"
     others = "" if same else ", and use the same rows as in the earlier job"
     ruled = (
-        "    This site refuses this job even if you approve. This has the same effect as a denial."
+        "    This site refuses this job even if you approve. A refusal has the same effect as a "
+        "denial."
     )
     return [
         f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others},",

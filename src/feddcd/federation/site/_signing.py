@@ -26,7 +26,7 @@ BACK = (
 )
 AHEAD = (
     "CAREFUL: this date is in the future. Approve this list only if the clock of this machine is "
-    "wrong: after such a list, each list with the right date looks old."
+    "wrong: once such a list is approved, each list with the right date looks old."
 )
 DAY = 86_400  # seconds
 
@@ -138,7 +138,7 @@ def _words(
 ) -> list[str]:
     """For the person who decides."""
     known = {member.name: member for member in before.members} if before else {}
-    lines = ["This is the list of sites. Only these sites can be together in a masked sum:"]
+    lines = ["This is the list of sites. Only these sites can take part in a masked sum:"]
     dated = [f"  made by the coordinator on {when(roster.made)}"] if roster.made else []
     dated += [AHEAD] if roster.made > time.time() + DAY else []
     old = _is_old(roster, before, earlier)
@@ -154,7 +154,8 @@ def _words(
     ]
     lines += [
         *dated,
-        "Call each other site of the list. Find its number yourself: do not ask the coordinator, "
-        "who could have invented a site. All these people must have the same roster words:",
+        "Call each other site of the list. Find the phone number yourself: do not ask the "
+        "coordinator, who could have invented a site. All these people must have the same roster "
+        "words:",
     ]
     return [*lines, f"  {roster.words()}", *careful]

@@ -137,7 +137,7 @@ def closing_of(arrays: Mapping[str, np.ndarray]) -> str:
 def approve_training(place: SitePlace, terms: Terms, out: Outgoing, *more: str) -> None:
     """A person agrees once to these terms, and to what else is said of them."""
     lines = [
-        "A training asks this site for its part in many rounds:",
+        "A training asks this site for answers in many rounds:",
         f"  federation: {terms.federation!r}, method: {terms.algorithm!r}, model: {terms.model!r}",
         f"  settings: {_settings_of(terms)}",
         f"  columns: {', '.join(map(repr, out.columns)) or 'the columns have no names'}",

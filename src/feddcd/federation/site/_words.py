@@ -88,8 +88,8 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
         return ["  smallest cell of categories: the job has no such cell"]
     return [
         f"  smallest cell of categories: {plural(cell, 'row')}",
-        "    (a cell: the rows with one value of a column that has two values, or with one value "
-        "of each of two such columns; cells of three or more columns can have fewer rows)",
+        "    (a cell: all rows with the same value in a column of two values, or with the same "
+        "values in two such columns; cells of three or more columns can have fewer rows)",
     ]
 
 

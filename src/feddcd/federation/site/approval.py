@@ -244,7 +244,7 @@ def _decide(folder: Path, id: str, how: str) -> str:
         # one that the person has read
         if len(ever := {*named, *_waited(folder, id)}) > 1:
             told = f"{id!r} is the beginning of several ids: {', '.join(sorted(ever))}"
-            raise SpecError(f"{told}. Read again what waits, and give the whole id")
+            raise SpecError(f"{told}. Read these requests again, and give the whole id")
         id = named[0]
     if id not in open_:
         told = f"these ids wait: {listed(ids)}" if ids else "nothing waits"
