@@ -1,4 +1,4 @@
-"""What an administrator does at a site: approve, deny, pause, withdraw, and look at the log."""
+"""What an administrator does at a site: approve, deny, pause, and look at the log."""
 
 import shlex
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from ..federation.site.approval import (
     words_of,
 )
 from ..federation.site.ended import ended_studies
-from ..federation.site.log import append, read_log, verify_log
+from ..federation.site.log import read_log, verify_log
 from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, time_of, told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
-from ..federation.site.rules import budget_lines, needed_after_withdrawal, unchanged_since
+from ..federation.site.rules import budget_lines
 from ..federation.status import log_of
 from ._ending import judged
 from ._habits import found
@@ -40,7 +40,7 @@ NOTHING = "nothing waits for your decision now. If a job comes later, give this 
 
 def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: bool) -> None:
     """What waits at a site for its administrator, approval of it, and the log of what left."""
-    _check_site(folder)
+    check_site(folder)
     if check:
         with judged("NOT COMPLETE: do not trust this log before you know the reason"):
             head = verify_log(folder, job)
@@ -102,7 +102,7 @@ def _decide(
     folder: Path, ids: list[str], how: Callable[[Path, str], str], outcome: str, then: str
 ) -> None:
     """Without ids what waits is shown. `then` is what follows while the study has not ended."""
-    _check_site(folder)
+    check_site(folder)
     decided = []
     ended = {ended.study for _, ended in ended_studies(folder)}
     for id in ids:
@@ -122,69 +122,12 @@ def _decide(
 
 
 def pause_command(folder: Path, end: bool) -> None:
-    _check_site(folder)
+    check_site(folder)
     (resume if end else pause)(folder)
     found(paused=not end)
     again = f"feddcd federation pause {shlex.quote(shown(folder))} --end"
     paused = f"this site is paused and answers nothing; to end the pause: {again}"
     say("the pause has ended: this site answers again" if end else paused)
-
-
-def withdraw_command(folder: Path, why: str) -> None:
-    """Rows had to leave: the sets of rows of earlier jobs are closed."""
-    _check_site(folder)
-    if not why.strip():
-        raise SpecError(
-            "give the reason in a few words, for the log: --why 'one patient withdrew consent'"
-        )
-    place, policy = load_place(folder), load_policy(folder / FILE)
-    memory = Memory(place.folder, place.data)
-    if not memory.jobs() and (before := ", ".join(memory.forgotten())):
-        told = f"this site remembers no job on {shown(place.data)}, but jobs on {before}"
-        raise SpecError(f"{told}. Write this path into site.toml again, and repeat this command")
-    if last := unchanged_since(place, memory):
-        told = f"the data file {shown(place.data)} has not changed since job {last[:SHORT]}. First"
-        raise SpecError(f"{told} remove the rows from this file, and then give this command again")
-    count, (least, demand) = memory.retire(), needed_after_withdrawal(policy, memory)
-    why_so = f" ({demand})" if policy.min_support > 1 else ""
-    append(folder, {"withdrawal": why, "closed": count})
-    found(closed=count, why=why)
-    say(
-        f"feddcd closed {plural(count, 'set')} of rows of earlier jobs. Rule 7 does not compare "
-        "new jobs with a closed set, so new jobs can use the remaining rows. The log of this site "
-        "has a line about the withdrawal."
-    )
-    say(
-        "WARNING: rule 7 (sets of rows) does not compare new jobs with earlier jobs any more. If "
-        "the sites repeat an earlier job, everyone who has the sums of both jobs can subtract "
-        "them. The differences are the sums of the removed rows alone. If only one row was "
-        "removed, they show the values of this row."
-    )
-    say(
-        "Do not approve a repeat of an earlier job before at least "
-        f"{plural(max(least, 1), 'row')} of the data file {'have' if least > 1 else 'has'} "
-        f"changed, the withdrawn rows included{why_so}. A job with more parameters needs more rows."
-    )
-    say(
-        "feddcd does not tell the other sites about this withdrawal. Call the people there: ask "
-        "them to deny every repeat, until you say that enough rows have changed. If only this site "
-        "denies it and the other sites run it, everyone who has the sums of both jobs can "
-        "calculate the sums of this site alone."
-    )
-    say(
-        "This site does not answer the same plan again. To repeat a job, the coordinator has to "
-        "change the plan first, for example the setting max_exchanges."
-    )
-    say(
-        "Each new job waits for a person at this site. The text of the job says that few rows "
-        "changed, and what a denial can reveal. A repeat waits for a second approval, because this "
-        "site answered the same job before."
-    )
-    say(
-        "Some files of this site still contain traces of the removed rows: the folders rules, "
-        "jobs, results and outgoing, the files site.log and state, and backups. The page 'Security "
-        "model' says how to erase them."
-    )
 
 
 def show_waiting(folder: Path) -> None:
@@ -295,6 +238,6 @@ def is_about(entry: dict, job: str) -> bool:
     return not job or any(name.startswith(job) or job.startswith(name) for name in held)
 
 
-def _check_site(folder: Path) -> None:
+def check_site(folder: Path) -> None:
     if not (folder / "site.toml").exists():
         raise SpecError(f"{folder} is not the folder of a site, because it has no site.toml")
