@@ -41,7 +41,7 @@ def withdraw_command(folder: Path, why: str, early: bool) -> None:
     if changed is not None and not enough:
         raise PolicyError(_too_early(changed, least, demand))
     count = memory.retire()
-    append(folder, {"withdrawal": why, "closed": count})
+    append(folder, {"withdrawal": why, "closed": count, "early": early})
     found(closed=count, why=why, changed=changed, needed=least)
     say(
         f"feddcd closed {plural(count, 'set')} of rows of earlier jobs. Rule 7 does not compare "
@@ -77,7 +77,8 @@ def _enough(changed: int, least: int, demand: str) -> list[str]:
     return [
         f"{changed} rows of the data file have changed, and at least {least} had to change "
         f"({demand}). A job with more parameters needs more rows: then the text that a person "
-        "approves has a warning.",
+        "approves has a warning. Rule 17 does not compare groups of earlier descriptions any more: "
+        "deny a description by groups if only few rows of a group have changed.",
         f"{UNTOLD}: say that enough rows have changed, and that they can approve new jobs again.",
     ]
 

@@ -88,6 +88,7 @@ def _told(entry: Mapping[str, Any]) -> str:
         return (
             f"WITHDRAWAL  {entry['withdrawal']}; feddcd does not compare new jobs with "
             f"{plural(entry['closed'], 'set')} of rows of earlier jobs any more"
+            + (" (with --early, so perhaps too few rows had changed)" if entry.get("early") else "")
         )
     return f"SIGNED   {_signed(entry)}" if "job" in entry else f"LEFT     {_left(entry)}"
 
