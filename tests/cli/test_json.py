@@ -34,7 +34,7 @@ HERE = {  # by command: what is typed, in this order, and what its result has
     "federation approve": ("federation approve fed/sites/a", "waits"),
     "federation deny": ("federation deny fed/sites/a", "waits"),
     "federation pause": ("federation pause fed/sites/a", "paused"),
-    "federation withdraw": ("federation withdraw fed/sites/a --why consent", "closed"),
+    "federation withdraw": ("federation withdraw fed/sites/a --why consent --early", "closed"),
     "federation status": ("federation status fed", "sites"),
     "federation study": ("federation study fed two --job plan/job.toml", "state"),
     "federation invite": ("federation invite fed north", "authority"),

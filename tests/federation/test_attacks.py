@@ -537,7 +537,14 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     with pytest.raises(Stopped, match="refused by the rules"):
         site.ask("crp ~ age")
     assert site.log()[-1]["rule"] == "sets"
-    said = " ".join(CliRunner().invoke(app, command).output.split())
+    early = CliRunner().invoke(app, command)
+    said = " ".join(f"{early.output}{early.exception}".split())
+    assert "too early: 1 row of the data file has changed since an earlier job" in said
+    assert "at least 20 have to change, the withdrawn rows included (rule 7 demands this" in said
+    assert "withdrawal" not in site.log()[-1]
+    with pytest.raises(Stopped, match="refused by the rules"):
+        site.ask("crp ~ age")
+    said = " ".join(CliRunner().invoke(app, [*command, "--early"]).output.split())
     assert "feddcd closed 1 set of rows" in said
     assert "The differences are the sums of the removed rows alone." in said
     assert "at least 20 rows of the data file have changed (rule 7 demands" in said
@@ -554,8 +561,13 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert site.ask("crp ~ age")["moments.n"] == 399
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert (
+<<<<<<< HEAD
         "WITHDRAWAL  one patient withdrew; from now on, feddcd does not compare new jobs with 1 "
         "set of rows that earlier jobs used" in shown
+=======
+        "WITHDRAWAL  one patient withdrew; feddcd does not compare new jobs with 1 set of rows of "
+        "earlier jobs any more (with --early, so perhaps too few rows had changed)" in shown
+>>>>>>> 56f8a8743ebd939e2a72d3a296b73f55ac7387fd
     )
     assert (
         "rule 'sets': only 1 row is in some jobs and not in others. There must be at least 20 such "
@@ -573,11 +585,37 @@ def test_the_withdrawn_row_counts_among_the_rows_that_changed(others, warned, tm
     site.ask("crp ~ bmi")
     patients().drop(index=[7, *range(20, 20 + others)]).to_csv(tmp_path / "data.csv", index=False)
     command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
-    assert CliRunner().invoke(app, command).exit_code == 0
+    done = CliRunner().invoke(app, command)
+    assert (done.exit_code != 0) == warned
+    if warned:
+        assert "too early: 19 rows of the data file have changed" in str(done.exception)
+        assert CliRunner().invoke(app, [*command, "--early"]).exit_code == 0
+    else:
+        said = " ".join(done.output.split())
+        assert "20 rows of the data file have changed, and at least 20 had to change" in said
+        assert "WARNING" not in said
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert ("from before a withdrawal of consent differ by fewer than 20 rows" in told) == warned
+
+
+def test_rows_that_a_job_left_out_do_not_count_as_changed(tmp_path):
+    """30 rows have no `crp`: they were in the file before the job, so they are not new."""
+    frame = patients()
+    frame.loc[300:329, "crp"] = np.nan
+    site = Site(tmp_path, ALONE, frame=frame)
+    (tmp_path / "site.toml").write_text('client-id = "north"\ndata = "data.csv"\n')
+    site.ask("crp ~ bmi")
+    command = ["federation", "withdraw", str(tmp_path), "--why", "one patient withdrew"]
+    for gone, told in (([310], "not necessary"), ([310, 7], "too early: 1 row of the")):
+        frame.drop(index=gone).to_csv(tmp_path / "data.csv", index=False)
+        done = CliRunner().invoke(app, command)
+        assert done.exit_code != 0
+        assert told in str(done.exception)
+    new = frame.tail(19).assign(bmi=30.0 + np.arange(19))
+    pd.concat([frame.drop(index=[310, 7]), new]).to_csv(tmp_path / "data.csv", index=False)
+    assert CliRunner().invoke(app, command).exit_code == 0
 
 
 def test_what_the_site_remembers_is_its_own(tmp_path):

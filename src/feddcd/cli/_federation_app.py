@@ -253,24 +253,20 @@ def pause(
 @federation_app.command("withdraw")
 def withdraw(
     folder: SiteFolder,
-    why: Annotated[
-        str,
-        option(
-            "The reason in a few words, without the name of a patient. The command writes the "
-            "reason into the log, which the site keeps."
-        ),
-    ] = "",
+    why: Annotated[str, option("The reason for the log, without the name of a patient.")] = "",
+    early: Annotated[
+        bool, option("Do it although too few rows have changed. Read the warnings.", "--early")
+    ] = False,
 ) -> None:
     """At a site: say that rows were removed, for example because a patient withdrew consent.
 
-    After this command, each new job on the remaining rows waits for a person. Without this
-    command, the site would refuse these jobs, because their rows differ by only a few rows from
-    the rows of earlier jobs. Example: feddcd federation withdraw north --why "one patient
-    withdrew consent"
+    Before this command, the site refuses new jobs by itself, because their rows differ by only a
+    few rows from the rows of earlier jobs. So give the command when enough rows have changed; it
+    counts them. Example: feddcd federation withdraw north --why "one patient withdrew consent"
     """
-    from ._site import withdraw_command
+    from ._withdraw import withdraw_command
 
-    withdraw_command(folder, why)
+    withdraw_command(folder, why, early)
 
 
 @federation_app.command("inspect")

@@ -1,4 +1,4 @@
-"""What an administrator does at a site: approve, deny, pause, withdraw, and look at the log."""
+"""What an administrator does at a site: approve, deny, pause, and look at the log."""
 
 import shlex
 from collections.abc import Callable
@@ -24,12 +24,12 @@ from ..federation.site.approval import (
     words_of,
 )
 from ..federation.site.ended import ended_studies
-from ..federation.site.log import append, read_log, verify_log
+from ..federation.site.log import read_log, verify_log
 from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, time_of, told
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
-from ..federation.site.rules import budget_lines, needed_after_withdrawal, unchanged_since
+from ..federation.site.rules import budget_lines
 from ..federation.status import log_of
 from ._ending import judged
 from ._habits import found
@@ -40,7 +40,7 @@ NOTHING = "nothing waits for your decision now. If a job comes later, give this 
 
 def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: bool) -> None:
     """What waits at a site for its administrator, approval of it, and the log of what left."""
-    _check_site(folder)
+    check_site(folder)
     if check:
         with judged("NOT COMPLETE: do not trust this log before you know the reason"):
             head = verify_log(folder, job)
@@ -102,7 +102,7 @@ def _decide(
     folder: Path, ids: list[str], how: Callable[[Path, str], str], outcome: str, then: str
 ) -> None:
     """Without ids what waits is shown. `then` is what follows while the study has not ended."""
-    _check_site(folder)
+    check_site(folder)
     decided = []
     ended = {ended.study for _, ended in ended_studies(folder)}
     for id in ids:
@@ -122,7 +122,7 @@ def _decide(
 
 
 def pause_command(folder: Path, end: bool) -> None:
-    _check_site(folder)
+    check_site(folder)
     (resume if end else pause)(folder)
     found(paused=not end)
     again = f"feddcd federation pause {shlex.quote(shown(folder))} --end"
@@ -130,6 +130,7 @@ def pause_command(folder: Path, end: bool) -> None:
     say("the pause has ended: this site answers again" if end else paused)
 
 
+<<<<<<< HEAD
 def withdraw_command(folder: Path, why: str) -> None:
     """Rows had to leave: the sets of rows of earlier jobs are closed."""
     _check_site(folder)
@@ -187,6 +188,8 @@ def withdraw_command(folder: Path, why: str) -> None:
     )
 
 
+=======
+>>>>>>> 56f8a8743ebd939e2a72d3a296b73f55ac7387fd
 def show_waiting(folder: Path) -> None:
     ids = waiting(folder)
     found(waits={id: words_of(folder, id) for id in ids})
@@ -295,6 +298,6 @@ def is_about(entry: dict, job: str) -> bool:
     return not job or any(name.startswith(job) or job.startswith(name) for name in held)
 
 
-def _check_site(folder: Path) -> None:
+def check_site(folder: Path) -> None:
     if not (folder / "site.toml").exists():
         raise SpecError(f"{folder} is not the folder of a site, because it has no site.toml")

@@ -18,7 +18,7 @@ import numpy as np
 from ..._files import stamp
 from ..._text import listed
 from ...data.frames import Reading
-from ._own_table import SiteTable, read_own
+from ._own_table import SiteTable, read_own, table_of
 from .memory import Export, Memory
 
 ENOUGH = 0.5  # of the rows: this share is recognised, or the columns are no help
@@ -50,6 +50,24 @@ def unchanged_since(place: Any, memory: Memory) -> str:
         return ""  # the rules refused it, or a person closed its set
     now = _export(place.data, place.how, memory.salt, *stamp(place.data)).file
     return last if jobs[last].get("file") == now else ""
+
+
+def changed_since(place: Any, memory: Memory) -> int | None:
+    """The fewest rows that changed since a job whose rows are still compared: rows of the job that
+    are gone, and rows that are new in the file. 0 if all rows of all jobs are as they were, and
+    None without such a job."""
+    closed = {None, *memory.retired()}
+    jobs = [job for job in memory.jobs().values() if job["set"] not in closed]
+    if not jobs:
+        return None
+    now = known_rows(table_of(place), memory).ids
+    held = [(memory.rows_of(j["set"]), memory.rows_of(j.get("whole") or j["set"])) for j in jobs]
+    counts = [_only_in(rows, now) + _only_in(now, whole) for rows, whole in held]
+    return min((count for count in counts if count), default=0)
+
+
+def _only_in(a: np.ndarray, b: np.ndarray) -> int:
+    return len(a) - len(_pairs(a, b)[0])
 
 
 def found_again(before: Export, now: Export) -> Export:

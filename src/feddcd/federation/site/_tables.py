@@ -268,7 +268,7 @@ def identified(source: SiteTable, rows: SiteRows, facts: JobFacts, memory: Memor
     """With digests of the job's rows, over all columns of the file."""
     ids, file, story = known_rows(source, memory)
     own = ids if rows.places is None else ids[rows.places]
-    return facts._replace(identity=own, file=file, story=story)
+    return facts._replace(identity=own, whole=ids, file=file, story=story)
 
 
 def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:

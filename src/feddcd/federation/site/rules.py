@@ -23,6 +23,7 @@ from ...analysis.registry import ANALYSES, numbers_expected, numbers_told
 from ...data.draft import is_identifier
 from . import _columns as numbers
 from ._clusters import check_by_site, check_clusters
+from ._identity import changed_since as changed_since
 from ._identity import unchanged_since as unchanged_since
 from ._ledger import budget_lines as budget_lines
 from ._ledger import check_release, check_room
@@ -40,8 +41,7 @@ OF_CELLS = ("times the outcome", "of two categories")  # counts of cells, of cat
 
 
 class JobFacts(NamedTuple):
-    """What is known of a job beside its plan. `identity` are salted digests of its rows, and
-    `rebuild` makes the finished columns of an earlier plan and agreement."""
+    """What is known of a job beside its plan."""
 
     job: str  # a digest of plan, agreement, sites and mode
     sites: tuple[str, ...]
@@ -49,11 +49,12 @@ class JobFacts(NamedTuple):
     exchanges: int = 50  # at most
     plan: str = ""  # as JSON, to be remembered
     agreed: str = ""
-    identity: np.ndarray | None = None
+    identity: np.ndarray | None = None  # salted digests of its rows, and of all in the file
+    whole: np.ndarray | None = None
     file: str = ""  # a digest of the data file, and what became of the one before
     story: str = ""
     caps: str = ""  # that the codebook has now, as JSON: an earlier job may have had others
-    rebuild: Callable[..., SiteRows] | None = None  # of a plan, an agreement and caps
+    rebuild: Callable[..., SiteRows] | None = None  # of an earlier plan, its agreement and caps
 
 
 def check_plan(
@@ -132,7 +133,8 @@ def check_job(
         check_clusters(policy, rows, facts, parameters, id, memory)
         hidden = hides_cells(policy, facts.mode)
         described = check_told(policy, rows, analysis, facts, hidden, memory)
-        what = {"set": id, "cohort": list(facts.sites), "parameters": parameters}
+        whole = None if facts.whole is None else memory.keep(facts.whole)
+        what = {"set": id, "cohort": list(facts.sites), "parameters": parameters, "whole": whole}
         what |= {"file": facts.file, "columns": list(rows.columns)} | described
         made_of = {"plan": facts.plan, "agreed": facts.agreed, "caps": facts.caps}
         memory.note(facts.job, **what, **made_of, passed=True)
