@@ -130,66 +130,6 @@ def pause_command(folder: Path, end: bool) -> None:
     say("the pause has ended: this site answers again" if end else paused)
 
 
-<<<<<<< HEAD
-def withdraw_command(folder: Path, why: str) -> None:
-    """Rows had to leave: the sets of rows of earlier jobs are closed."""
-    _check_site(folder)
-    if not why.strip():
-        raise SpecError(
-            "give the reason in a few words, for the log: --why 'one patient withdrew consent'"
-        )
-    place, policy = load_place(folder), load_policy(folder / FILE)
-    memory = Memory(place.folder, place.data)
-    if not memory.jobs() and (before := ", ".join(memory.forgotten())):
-        told = f"this site remembers no job on {shown(place.data)}, but jobs on {before}"
-        raise SpecError(f"{told}. Write this path into site.toml again, and repeat this command")
-    if last := unchanged_since(place, memory):
-        told = f"the data file {shown(place.data)} has not changed since job {last[:SHORT]}. First"
-        raise SpecError(f"{told} remove the rows from this file, and then give this command again")
-    count, (least, demand) = memory.retire(), needed_after_withdrawal(policy, memory)
-    why_so = f" ({demand})" if policy.min_support > 1 else ""
-    append(folder, {"withdrawal": why, "closed": count})
-    found(closed=count, why=why)
-    say(
-        f"feddcd closed {plural(count, 'set')} of rows of earlier jobs. Rule 7 does not compare "
-        "new jobs with a closed set, so new jobs can use the remaining rows. The log of this site "
-        "has a line about the withdrawal."
-    )
-    say(
-        "WARNING: rule 7 (sets of rows) does not compare new jobs with earlier jobs any more. If "
-        "the sites repeat an earlier job, everyone who has the sums of both jobs can subtract "
-        "them. The differences are the sums of the removed rows alone. If only one row was "
-        "removed, they show the values of this row."
-    )
-    say(
-        "Do not approve a repeat of an earlier job before at least "
-        f"{plural(max(least, 1), 'row')} of the data file {'have' if least > 1 else 'has'} "
-        f"changed{why_so}. Withdrawn rows count, too. A job with more parameters needs more rows."
-    )
-    say(
-        "feddcd does not tell the other sites about this withdrawal. Call the people at the "
-        "other sites: ask them to deny every repeat, until you say that enough rows have changed. "
-        "If only this site denies a repeat and the other sites run it, everyone who has the sums "
-        "of both jobs can calculate the sums of this site alone."
-    )
-    say(
-        "This site does not answer the same plan again. To repeat a job, the coordinator has to "
-        "change the plan first, for example the setting max_exchanges."
-    )
-    say(
-        "Each new job waits for a person at this site. The text of the job says that few rows "
-        "changed, and what a denial can reveal. A repeated job waits for a second approval, "
-        "because this site answered the same job before."
-    )
-    say(
-        "Some files of this site still contain traces of the removed rows: the folders rules, "
-        "jobs, results and outgoing, the files site.log and state, and backups. The page 'Security "
-        "model' says how to erase them."
-    )
-
-
-=======
->>>>>>> 56f8a8743ebd939e2a72d3a296b73f55ac7387fd
 def show_waiting(folder: Path) -> None:
     ids = waiting(folder)
     found(waits={id: words_of(folder, id) for id in ids})
