@@ -880,7 +880,7 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
     assert status_of(north)["next"].startswith("wait a minute")
     held = json.loads(enrolled.read_text()) | {"time": time.time() + 9}  # it enrols again
     enrolled.write_text(json.dumps(held))
-    assert "The other person reads out the last three: " in status_of(north)["next"]
+    assert "the other person reads the last three: " in status_of(north)["next"]
 
 
 def test_after_a_minute_another_program_with_the_same_key_is_suspected(folder, monkeypatch):
