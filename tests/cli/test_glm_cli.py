@@ -579,12 +579,12 @@ BAD = [
     # values
     formula((
         "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
-        "numbers: correct this value. If it means a missing value, give --na old."
+        "numbers: correct this value. Give --na old if it means a missing value."
     ), F[1], GROUP,
             changed(3, "age", "old")),
     case((
         "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
-        "numbers: correct this value. If it means a missing value, give --na old."
+        "numbers: correct this value. Give --na old if it means a missing value."
     ), f"{GROUP} --label death",
          changed(3, "age", "old")),
     formula("p.csv: dose has no value on line 9; to leave out such rows, give --missing drop", F[1],
