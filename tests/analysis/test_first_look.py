@@ -8,6 +8,7 @@ import pytest
 
 from feddcd import FederatedGLM, describe
 from feddcd.analysis import _describe_page, report
+from feddcd.analysis._cost import with_masks
 
 
 def patients(n=240):
@@ -99,6 +100,25 @@ def test_a_table_of_sums_has_no_table_of_sites_but_its_events(tmp_path):
     assert f"it occurred {patients().death.sum()} times" in markdown
 
 
+def test_the_bytes_of_a_simulation_say_if_they_are_those_of_masks(tmp_path):
+    rows, told = patients(), "With masks, the default for three or more sites, it would need about"
+    fits = {
+        answers: FederatedGLM(formula="death ~ age", answers=answers).fit(rows, groups="hospital")
+        for answers in ("each", "sum")
+    }
+    plain, masked = (written(fit, tmp_path)[0] for fit in fits.values())
+    assert told in plain
+    assert told not in masked
+    assert "without masks" not in masked + fits["sum"].summary()
+    assert "with masks." in fits["sum"].summary()
+    guess = with_masks(fits["each"].history_, 4)
+    true = fits["sum"].history_[["bytes_up", "bytes_down"]].iloc[-1].sum()
+    assert guess == pytest.approx(true, rel=0.03)
+    two = rows.assign(hospital=[f"h{i % 2}" for i in range(len(rows))])
+    alone = FederatedGLM(formula="death ~ age").fit(two, groups="hospital")
+    assert told not in written(alone, tmp_path)[0]
+
+
 def test_the_report_has_the_words_of_r_and_one_minus(tmp_path):
     fit = FederatedGLM(formula="death ~ age + sex").fit(patients(), groups="hospital")
     page = written(fit, tmp_path)[0]
@@ -155,6 +175,30 @@ def test_a_list_of_effects_says_how_clear_they_are(tmp_path, slope):
     assert ("that the data show most clearly" in text) == (slope > 0)
 
 
+@pytest.mark.parametrize(
+    ("right", "whole"), [("age + sex", True), ("age + sex + asa + sbp", False)]
+)
+def test_a_list_of_all_effects_says_so(tmp_path, right, whole):
+    fit = FederatedGLM(formula=f"death ~ {right}").fit(patients(), groups="hospital")
+    text = written(fit, tmp_path)[0]
+    assert ("This list has all effects, the clearest first: " in text) == whole
+    assert ("that the data show most clearly" in text) == (not whole)
+
+
+def test_the_calibration_says_how_its_groups_and_bars_are_made(tmp_path):
+    rows = patients().assign(count=lambda d: d.asa)
+    for outcome, family, width in (
+        ("death", "binomial", "1.96 × √(p (1 − p) / rows), with the mean prediction p"),
+        ("count", "poisson", "1.96 × √(m / rows), with the mean prediction m"),
+        ("sbp", "gaussian", "1.96 × √(dispersion / rows)."),
+    ):
+        fit = FederatedGLM(family, f"{outcome} ~ age").fit(rows, groups="hospital")
+        text = written(fit, tmp_path)[0]
+        assert f"in {len(fit.bins_)} ranges of the prediction, of equal width" in text
+        assert "no range is divided, so the groups can have different numbers of rows" in text
+        assert width in text
+
+
 def test_a_ratio_and_its_interval_have_one_place_in_the_report(tmp_path):
     rows = patients(6000)
     rng = np.random.default_rng(5)
@@ -167,3 +211,10 @@ def test_a_ratio_and_its_interval_have_one_place_in_the_report(tmp_path):
     middle, low, high = re.findall(r">([^<>]+)</td>", row)[-3:]
     assert len({len(each.partition(".")[2]) for each in (middle, low, high)}) == 1
     assert f"{middle} ({low} to {high})" in text, "as in the figure of effects"
+
+
+def test_the_meaning_of_the_words_is_open(tmp_path):
+    fit = FederatedGLM(formula="death ~ age").fit(patients(), groups="hospital")
+    page = written(fit, tmp_path)[0]
+    assert "<details open><summary>How to read this</summary>" in page
+    assert page.count("<details open>") == 1

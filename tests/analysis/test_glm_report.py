@@ -161,6 +161,8 @@ def test_the_course_and_the_choice_are_told(tmp_path):
     moved = _text.size(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum())
     needed = f"{fit.n_exchanges} exchanges and {moved} for this table, including all other sums"
     assert needed in found.text
+    assert "The objective is the number that the fit makes as small as possible" in found.text
+    assert ("coefficients, plus the penalty" in found.text) == (fit.l2 != 0)
     assert found.table("Expected cost")[0][2] == "bytes of gradients and Hessians"
     assert found.table("Expected cost")[1:] == [
         ["newton (chosen)", "4", "4.8 kB", "0.4 s"], ["feddcd", "61", "30 kB", "6.1 s"],
@@ -300,7 +302,9 @@ def test_bars_of_the_calibration_grow_with_over_dispersion(tmp_path):
     plain = dataclasses.replace(fit, pearson=1.0 * fit.df_residual)
     half, usual = (_quality.calibration_table(each)["half"] for each in (wide, plain))
     np.testing.assert_allclose(half, 2 * usual)
-    assert "which allow for the over-dispersion of the outcomes" in page(tmp_path, wide).text
+    text = page(tmp_path, wide).text
+    assert "which allow for the over-dispersion of the outcomes" in text
+    assert "√(m / rows) × √(Pearson’s X² / df), with" in text
 
 
 def test_a_family_without_groups_is_not_said_to_have_classes(tmp_path):

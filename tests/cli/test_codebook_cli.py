@@ -105,9 +105,14 @@ REFUSED = {
         changed("age", "n/a"),
         "",
         "p.csv: column 'age' has 'n/a' on line 6, but other values of this column are "
-        "numbers: correct this value. If it means a missing value, give --na n/a",
+        "numbers: correct this value. Give --na n/a if it means a missing value. If the column",
     ),
-    "one with a blank": (changed("age", "not known"), "", "give --na 'not known'"),
+    "a full stop, as SAS writes it": (
+        changed("age", "."),
+        "",
+        "correct this value. Give --na '.' if it means a missing value. If the column",
+    ),
+    "one with a blank": (changed("age", "not known"), "", "Give --na 'not known' if"),
     "a percent sign": (
         patients().assign(age="45%"),
         "",

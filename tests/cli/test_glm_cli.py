@@ -579,12 +579,12 @@ BAD = [
     # values
     formula((
         "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
-        "numbers: correct this value. If it means a missing value, give --na old."
+        "numbers: correct this value. Give --na old if it means a missing value."
     ), F[1], GROUP,
             changed(3, "age", "old")),
     case((
         "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
-        "numbers: correct this value. If it means a missing value, give --na old."
+        "numbers: correct this value. Give --na old if it means a missing value."
     ), f"{GROUP} --label death",
          changed(3, "age", "old")),
     formula("p.csv: dose has no value on line 9; to leave out such rows, give --missing drop", F[1],
@@ -681,9 +681,12 @@ BAD = [
             "death ~ dose, weights=age"),
     formula("or set --standardize", "death ~ scale(age)"),
     formula("With --site-effects fixed, each site has its own", "death ~ strata(sex)"),
-    formula("offset(log(age)) is -inf on line 7, where age is 0, but", "death ~ dose + "
-            "offset(log(age))", data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
-    formula("log(age) is -inf on line 7, where age is 0, but", "death ~ log(age)",
+    formula("offset(log(age)) is -inf on line 7, where age is 0, but it must be a finite number. "
+            "Correct the value, or leave out the row\n", "death ~ dose + offset(log(age))",
+            data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
+    formula("log(age) is -inf on line 7, where age is 0, but it must be a finite number. Correct "
+            "the value, leave out the row, or write for example log(age + 0.5) or log1p(age) in "
+            "the formula", "death ~ log(age)",
             data=patients().assign(age=lambda d: d.age.where(d.index != 5, 0))),
     formula("'f' and 'F' differ only by spaces, or by small and capital letters", "sex ~ age",
             data=patients().assign(sex=lambda d: d.sex.where(d.index != 5, "F"))),

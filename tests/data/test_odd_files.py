@@ -227,7 +227,7 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\n1,1\n\nn/a,2\n3,1\n",
         (
             "t.csv: column 'x' has 'n/a' on line 4, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='n/a'. If the "
+            "numbers: correct this value. Give na='n/a' if it means a missing value. If the "
             "column is a category, write a codebook with type = 'category'"
         ),
     ),
@@ -235,35 +235,35 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\nNone,1\nNone,2\nNone,2\n3,1\n4,1\n",
         (
             "t.csv: column 'x' has 'None' on line 2, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='None'."
+            "numbers: correct this value. Give na='None' if it means a missing value."
         ),
     ),
     "NULL": (
         "x,y\n1,1\nNULL,2\n",
         (
             "t.csv: column 'x' has 'NULL' on line 3, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='NULL'."
+            "numbers: correct this value. Give na='NULL' if it means a missing value."
         ),
     ),
     "nan in small letters": (
         "x,y\n1,1\nnan,2\n",
         (
             "t.csv: column 'x' has 'nan' on line 3, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='nan'."
+            "numbers: correct this value. Give na='nan' if it means a missing value."
         ),
     ),
     "Excel's error": (
         "x,y\n1,1\n#DIV/0!,2\n",
         (
             "t.csv: column 'x' has '#DIV/0!' on line 3, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='#DIV/0!'."
+            "numbers: correct this value. Give na='#DIV/0!' if it means a missing value."
         ),
     ),
     "a dot, as SAS writes": (
         "x,y\n1,1\n.,2\n",
         (
             "t.csv: column 'x' has '.' on line 3, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='.'. If the "
+            "numbers: correct this value. Give na='.' if it means a missing value. If the "
             "column is a category, write a codebook with type = 'category'"
         ),
     ),
@@ -271,7 +271,7 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\n1,1\n?,2\n",
         (
             "t.csv: column 'x' has '?' on line 3, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='?'. If the "
+            "numbers: correct this value. Give na='?' if it means a missing value. If the "
             "column is a category, write a codebook with type = 'category'"
         ),
     ),
@@ -279,21 +279,21 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\n1,1\n2,1\n12o,2\n",
         (
             "t.csv: column 'x' has '12o' on line 4, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='12o'."
+            "numbers: correct this value. Give na='12o' if it means a missing value."
         ),
     ),
     "a letter for a digit": (
         "x,y\n1,1\n2,1\nl2,2\n",
         (
             "t.csv: column 'x' has 'l2' on line 4, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='l2'."
+            "numbers: correct this value. Give na='l2' if it means a missing value."
         ),
     ),
     "two points": (
         "x,y\n1.2.3,1\n2,1\n3,1\n",
         (
             "t.csv: column 'x' has '1.2.3' on line 2, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='1.2.3'."
+            "numbers: correct this value. Give na='1.2.3' if it means a missing value."
         ),
     ),
     "thousands or decimals": (
@@ -315,35 +315,44 @@ USED = {  # refused where the column x is used, and no sooner
         "x;y\n1.5;1,5\n",
         (
             "column 'x' has '1.5' on line 2, but in other columns the decimal sign is ',': "
-            "write all numbers in the same way, or give decimal"
+            "write all numbers in the same way. If no other column that you use has this sign, you "
+            "can give decimal='.' instead"
+        ),
+    ),
+    "the first of several": (
+        'x,y\n"6,7",2.5\n"1,5",1\n',
+        (
+            "column 'x' has '6,7' on line 2, but in other columns the decimal sign is '.': write "
+            "all numbers in the same way. If no other column that you use has this sign, you can "
+            "give decimal=',' instead"
         ),
     ),
     "both signs in one column": (
         "x;y\n1,5;1\n2.5;1\n",
         (
-            "t.csv: column 'x' has '2.5' on line 3, but in other columns the decimal sign is ',': "
-            "write all numbers in the same way, or give decimal"
+            "t.csv: column 'x' has '2.5' on line 3, but in other numbers of this column the "
+            "decimal sign is ',': write all numbers in the same way"
         ),
     ),
     "Indian thousands": (
         'x,y\n"1,23,456",1\n1,1\n1,2\n',
         (
             "t.csv: column 'x' has '1,23,456' on line 2, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='1,23,456'."
+            "numbers: correct this value. Give na='1,23,456' if it means a missing value."
         ),
     ),
     "an underscore": (
         "x,y\n1_000,1\n2,2\n",
         (
             "t.csv: column 'x' has '1_000' on line 2, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='1_000'."
+            "numbers: correct this value. Give na='1_000' if it means a missing value."
         ),
     ),
     "Arabic digits": (
         "x,y\n١٢,1\n2,2\n",
         (
             "t.csv: column 'x' has '١٢' on line 2, but other values of this column are "
-            "numbers: correct this value. If it means a missing value, give na='١٢'."
+            "numbers: correct this value. Give na='١٢' if it means a missing value."
         ),
     ),
 }
@@ -702,8 +711,8 @@ def test_text_that_is_a_number_in_a_cell():
         DataError,
         match=(
             r"t\.xlsx: column 'x' has '1,5' in row 2, but in other columns the decimal sign "
-            r"is '\.': "
-            "write all numbers in the same way, or give decimal"
+            r"is '\.': write all numbers in the same way\. If no other column that you use has "
+            "this sign, you can give decimal=',' instead"
         ),
     ):
         check_used(read_frame(name), ["x"])
@@ -722,7 +731,7 @@ def test_dates_and_errors_of_excel():
             (
                 r"t\.xlsx: column 'x' has '#N/A' in row 3, but other values of this "
                 r"column are numbers: correct this value\. "
-                r"If it means a missing value, give na='#N/A'\. If the column is a "
+                r"Give na='#N/A' if it means a missing value\. If the column is a "
                 r"category, write a codebook with type = 'category'"
             ),
         ),

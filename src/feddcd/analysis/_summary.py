@@ -12,6 +12,7 @@ from . import _digits as digits
 from . import _layout as layout
 from . import _more
 from ._baseline import contrast_notes, offset_note, site_of_reference
+from ._cost import counted
 from ._digits import Range, about, significant
 from ._offsets import unusual_offset
 from ._printed import lacking
@@ -230,7 +231,7 @@ def _proof(result: TableResult) -> list[str]:
         f"{plural(result.n_exchanges, 'exchange')} with {plural(result.n_sites, 'site')}, "
         f"{plural(result.n_uploads, 'upload')}, {result.bytes_up:,} bytes"
     )
-    cost += " without masks." if result.pooled else " sent by the sites."
+    cost += f" {counted(result.answers)}." if result.pooled else " sent by the sites."
     if result.pooled:
         would = f" A federation would need {cost}" if result.n_sites > 1 else ""
         cost = f"Nothing was sent: one table has all rows.{would}"

@@ -58,8 +58,8 @@ UNREAD = LeftOut(
     (),
     "feddcd cannot read its values as numbers",
     "feddcd cannot read their values as numbers",
-    "To keep such a column, write numbers without other characters, or give the decimal "
-    "sign of the file with --decimal.",
+    "To keep such a column, write numbers without other characters, or use the option --decimal "
+    "with the decimal sign of the file.",
 )
 KEYS = LeftOut((), "its values identify a person", "their values identify a person", NAME_IT)
 MANY = LeftOut(

@@ -17,6 +17,8 @@ WEIGHT = {"sample_weight": None}  # a setting that messages name
 FILL_IN = "Fill in the site, or remove these rows"
 MANY_LEVELS = 30  # a column of words with more may be one of numbers
 WORD = re.compile(r"[\w.]+")
+CORRECT = "Correct the value, or leave out the row"
+LOG = re.compile(r"(log|log10|log2)\(([\w.]+)\)")
 
 
 def is_number(values: pd.Series) -> np.ndarray:
@@ -64,7 +66,8 @@ def check_finite(
         row, at = bad[0]
         name, value = names[int(at)], X[row, at]
         made_of = "" if frame is None else _made_of(name, frame, int(row))
-        told = f"{name} is {value} <row>{made_of}, but it must be a finite number"
+        remedy = _remedy(name, float(value)) if made_of else CORRECT
+        told = f"{name} is {value} <row>{made_of}, but it must be a finite number. {remedy}"
         raise DataError(told, row=int(rows[row]), column=name, value=value)
 
 
@@ -80,6 +83,16 @@ def _made_of(name: str, frame: pd.DataFrame, row: int) -> str:
     values = [(word, frame[word].iloc[row]) for word in words if word in frame.columns]
     told = [f"{word} is {v:g}" for word, v in values if isinstance(v, numbers.Real)]
     return f", where {sentence_list(told)}" if told else ""
+
+
+def _remedy(name: str, value: float) -> str:
+    """The logarithm of a measured 0 can be another one; an offset has to stay what it is."""
+    found = LOG.search(name)
+    if found is None or value != -np.inf or name.startswith("offset"):
+        return CORRECT
+    log, of = found.groups()
+    others = f"{log}({of} + 0.5)" + (f" or log1p({of})" if log == "log" else "")
+    return f"Correct the value, leave out the row, or write for example {others} in the formula"
 
 
 def label(y: pd.Series) -> str:

@@ -85,7 +85,10 @@ def as_option(setting: str, value: Any) -> str:
     if isinstance(value, Above):
         return f"{option} above {value.least:g}"  # > would write a file
     bare = any(value is one for one in (None, True, ...))
-    return option if bare else f"{option} {shlex.quote(str(value))}"
+    if bare:
+        return option
+    text = shlex.quote(str(value))
+    return f"{option} '{text}'" if text[-1] in ".," else f"{option} {text}"  # no end of a sentence
 
 
 def option(help: str, *names: str) -> Any:

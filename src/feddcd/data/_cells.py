@@ -132,17 +132,18 @@ def typed(name: str, cells: Sequence[str], missing: Collection[str], point: Nota
     quick = None if point.doubtful else _plain_numbers(cells, set(missing), point.sign)
     if quick is not None:
         return CellColumn(quick)
-    kinds = {cell for cell in set(cells) if cell.strip() not in missing}
+    kinds = {cell: None for cell in cells if cell.strip() not in missing}  # as they come
     lower = {kind.strip().lower() for kind in kinds}
     if lower and lower <= TRUTH.keys():
         return CellColumn(_boolean([TRUTH.get(cell.strip().lower()) for cell in cells]))
-    if "NaN" in kinds and all(map(any_number, kinds - {"NaN"})):
-        kinds, missing = kinds - {"NaN"}, {*missing, "NaN"}
+    if "NaN" in kinds and all(map(any_number, kinds.keys() - {"NaN"})):
+        missing = {*missing, "NaN"}
+        del kinds["NaN"]
     numbers = _numbers(kinds, point)
     if numbers is not None:
         grouped = any(fits(FORMS[point.sign][GROUPED], kind.strip()) for kind in kinds)
         return CellColumn(_array([numbers.get(cell) for cell in cells]), grouped)
-    doubt = _doubt(name, cells, kinds, point)
+    doubt = _doubt(name, cells, [*kinds], point)
     if doubt is not None:
         doubt.row = next(row for row, cell in enumerate(cells) if cell == doubt.value)
     return words(cells, missing)._replace(doubt=doubt)
@@ -206,15 +207,15 @@ def _boolean(values: list[bool | None]) -> np.ndarray:
 
 
 def _doubt(
-    name: str, cells: Sequence[str], kinds: Collection[str], point: Notation
+    name: str, cells: Sequence[str], kinds: Sequence[str], point: Notation
 ) -> DataError | None:
-    """Why words should not be taken for categories, or nothing."""
+    """Why words should not be taken for categories, or nothing; with the first of such values."""
     told = lambda value, why, **settings: DataError(
         f"column {name!r} has {value!r} <row>{why}", column=name, value=value, settings=settings
     )
     unsure = [kind for kind in kinds if _is_doubtful(kind, point)]
     if unsure and all(map(any_number, kinds)):
-        value = min(unsure)
+        value = unsure[0]
         both = f"{re.sub('[.,]', '', value)} or {value.replace(',', '.')}"
         why = f", which may mean {both}: give the decimal sign of this file with <decimal>"
         return told(value, why, decimal=None)
@@ -222,28 +223,30 @@ def _doubt(
         why = (
             ", which is a date or a time. Change such values to numbers, for example days or years"
         )
-        return told(min(kinds), why)
+        return told(kinds[0], why)
     signs = [kind for kind in kinds if fits(SIGNS, kind.strip())]
     numbers = {kind for kind in kinds if is_number(kind, point.sign)}
     if signs and 2 * (len(signs) + len(numbers)) > len(kinds):
-        return told(min(signs), _without_signs(min(signs).strip()))
+        return told(signs[0], _without_signs(signs[0].strip()))
     if all(map(any_number, kinds)):
-        other = min(kind for kind in kinds if kind not in numbers)
+        other = next(kind for kind in kinds if kind not in numbers)
         if point.chosen:
             why = f", but <decimal> is given: write all numbers with {point.sign!r}"
             return told(other, why, decimal=point.sign)
-        why = (
-            f", but in other columns the decimal sign is {point.sign!r}: write all numbers in "
-            "the same way, or give <decimal>"
-        )
-        return told(other, why, decimal=None)
+        own = any(point.sign in kind for kind in numbers)
+        where = "other numbers of this column" if own else "other columns"
+        why = f", but in {where} the decimal sign is {point.sign!r}: write all numbers in the same "
+        why += "way"
+        if not own:
+            why += ". If no other column that you use has this sign, you can give <decimal> instead"
+        return told(other, why, decimal="," if point.sign == "." else ".")
     if letters := _letters(kinds):
         why = (
             f", and all other values have {letters!r} behind a number, too. If the column is a "
             f"number, write it without {letters!r}. If it is a category with {len(kinds)} levels, "
             "write a codebook with type = 'category'"
         )
-        return told(min(kinds), why)
+        return told(kinds[0], why)
     return _mixed(told, cells, kinds, numbers)
 
 
@@ -271,13 +274,13 @@ def _letters(kinds: Collection[str]) -> str:
 
 def _mixed(told: Any, cells: Sequence[str], kinds: Any, numbers: set[str]) -> DataError | None:
     """A column of numbers with a few words in it would become hundreds of categories."""
-    rest = sorted(kind for kind in kinds if kind not in numbers)
+    there, rest = {*kinds}, [kind for kind in kinds if kind not in numbers]
     holes = [kind for kind in rest if kind.strip().lower() in HOLES]
-    most = 2 * sum(cell in numbers for cell in cells) >= sum(cell in kinds for cell in cells)
+    most = 2 * sum(cell in numbers for cell in cells) >= sum(cell in there for cell in cells)
     if not numbers or not (most or holes == rest):
         return None
     why = (
-        ", but other values of this column are numbers: correct this value. If it means a missing "
-        "value, give <na>. If the column is a category, write a codebook with type = 'category'"
+        ", but other values of this column are numbers: correct this value. Give <na> if it means "
+        "a missing value. If the column is a category, write a codebook with type = 'category'"
     )
     return told(rest[0], why, na=rest[0])

@@ -195,6 +195,7 @@ def footer(terms: Mapping[str, str], day: date | None = None, data: str = "") ->
     caller does not say it of all reports that it writes."""
     meanings = [f"<dt>{escape(a)}</dt><dd>{escape(b)}</dd>" for a, b in terms.items()]
     explained = details("How to read this", "<dl>", *meanings, "</dl>") if terms else ""
+    explained = explained.replace("<details>", "<details open>", 1)
     made = [f"Made on {day or date.today():%Y-%m-%d} by feddcd {version('feddcd')}."]
     known = {"Command": origin().command, "Data": origin().data or data}
     made += [f"{k}: <code>{_options(escape(printable(x)))}</code>" for k, x in known.items() if x]

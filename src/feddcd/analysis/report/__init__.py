@@ -10,6 +10,7 @@ from ..._text import NONE, count, number, probability, size, trim
 from ...report import page
 from ...report.tables import pairs, table
 from .. import _more
+from .._cost import counted
 from .._digits import about, agreed
 from .._inference import of_sites
 from .._influence import hinge
@@ -257,7 +258,8 @@ def _sent(fit: TableResult) -> list[tuple[str, str]]:
     uploads = count(fit.n_uploads, "upload")
     if not fit.pooled:
         return [("Sent by the sites", f"{uploads}, {size(fit.bytes_up)}")]
-    would = ("A federation would send", f"{uploads}, {size(fit.bytes_up)} without masks")
+    sent = f"{uploads}, {size(fit.bytes_up)} {counted(fit.answers)}"
+    would = ("A federation would send", sent)
     return [("Sent by the sites", "nothing: one table"), *([would] if fit.n_sites > 1 else [])]
 
 

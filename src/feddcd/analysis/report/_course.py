@@ -7,8 +7,12 @@ import numpy as np
 from ..._text import NONE, count, number, seconds, size, trim, upper
 from ...report import charts, page
 from ...report.tables import table
+from .._cost import counted, with_masks
 from .._result import TableResult
+from ._words import is_penalised
 
+LEAST_MASKED = 3  # sites
+SAGA = "pointsaga"  # in simulation only
 FLOOR = 1e-16  # an error of 0 on a logarithmic axis
 NAMES = ("exchanges", "certified error, in standard errors")
 
@@ -76,10 +80,20 @@ def _exchanges(fit: TableResult) -> str:
         "All exchanges: the counts, bytes and times in each line are totals since the first "
         "exchange"
     )
-    note = "The times are predicted from the number of exchanges and the bytes, not measured."
+    note = (
+        "The times are predicted from the number of exchanges and the bytes, not measured. The "
+        "objective is the number that the fit makes as small as possible: half of the deviance "
+        f"plus a number that does not depend on the coefficients{_penalty(fit)}."
+    )
     if fit.pooled:
-        note = f"Nothing was sent. A federation without masks would send these bytes. {note}"
+        note = (
+            f"Nothing was sent. A federation {counted(fit.answers)} would send these bytes. {note}"
+        )
     return page.lines([table(title, head, ("", rows)), page.paragraph(note, "note")])
+
+
+def _penalty(fit: TableResult) -> str:
+    return ", plus the penalty" if is_penalised(fit.l2) else ""
 
 
 def _choice(fit: TableResult) -> str:
@@ -95,15 +109,28 @@ def _choice(fit: TableResult) -> str:
     moved = size(float(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum()))
     told = f"{count(fit.n_exchanges, 'exchange')} and {moved}"
     did = "A federation would need" if fit.pooled else "The fit needed"
+    told += f" {counted(fit.answers)}" if fit.pooled else ""
     return page.lines([
         f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
         table("Expected cost of each method, used only to choose a method before the fit", head,
               ("", rows)),
         page.paragraph(
-            f"{did} {told} for this table, including all other sums and the questions.",
+            f"{did} {told} for this table, including all other sums and the questions."
+            f"{_under_masks(fit)}",
             "note",
         ),
     ])  # fmt: skip
+
+
+def _under_masks(fit: TableResult) -> str:
+    """What the default of a federation costs, where a simulation can say it."""
+    asked, answered = (fit.history[name].to_numpy() for name in ("asked", "answered"))
+    whole = bool((asked == fit.n_sites).all() and (answered == asked).all())
+    same = fit.answers == "each" and fit.choice.method != SAGA
+    if not (fit.pooled and whole and same and fit.n_sites >= LEAST_MASKED):
+        return ""
+    needed = size(with_masks(fit.history, fit.n_sites))
+    return f" With masks, the default for three or more sites, it would need about {needed}."
 
 
 def error_of(value: float) -> str:

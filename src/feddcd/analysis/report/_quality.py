@@ -107,8 +107,10 @@ def calibration(fit: TableResult) -> str:
     )
     caption = (
         f"Calibration: the rows are divided into {count(len(x), 'group')} by their prediction. On "
-        "the dotted line, the observed value equals the predicted value. The bars are 95 % "
-        f"intervals{_spread_out(fit)}. {SUPPRESSED}"
+        "the dotted line, the observed value equals the predicted value. The sites count their "
+        f"rows {_ranges(fit)}. Neighbouring ranges make a group with about a tenth of the rows; "
+        "no range is divided, so the groups can have different numbers of rows. "
+        f"{_bars(fit)} {SUPPRESSED}"
     )
     axis = charts.linear(low, high)
     return page.figure(charts.chart(axis, axis, names, marks, alt), caption)
@@ -194,8 +196,21 @@ def residuals(fit: TableResult) -> str:
     return page.figure(charts.chart(across, up, names, marks, alt), caption)
 
 
-def _spread_out(fit: TableResult) -> str:
-    return ", which allow for the over-dispersion of the outcomes" if fit.overdispersed else ""
+def _ranges(fit: TableResult) -> str:
+    width = {"binomial": "of equal width", "gaussian": "of equal width, with open ends"}
+    width = width.get(fit.family, "of equal width on the logarithmic scale, with open ends")
+    return f"in {0 if fit.bins is None else len(fit.bins)} ranges of the prediction, {width}"
+
+
+def _bars(fit: TableResult) -> str:
+    """How long they are, by `calibration_table`."""
+    root, of = {
+        "binomial": ("√(p (1 − p) / rows)", ", with the mean prediction p of the group"),
+        "poisson": ("√(m / rows)", ", with the mean prediction m of the group"),
+    }.get(fit.family, ("√(dispersion / rows)", ""))
+    wide = ", which allow for the over-dispersion of the outcomes" if fit.overdispersed else ""
+    root += " × √(Pearson’s X² / df)" if fit.overdispersed else ""
+    return f"The bars are 95 % intervals{wide}: observed ± {Z:.2f} × {root}{of}."
 
 
 def _inside(low: np.ndarray, high: np.ndarray, fit: TableResult) -> tuple[np.ndarray, np.ndarray]:

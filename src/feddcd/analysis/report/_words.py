@@ -134,16 +134,18 @@ def about(fit: TableResult) -> str:
     clear = (listed["ci_low"] > 0) | (listed["ci_high"] < 0)
     apart = "A term without an effect of its own is not in this list, for example a term of an "
     apart = f"{apart}interaction. " if any(entangled(fit)) else ""
-    what = "has the effects that the data show most clearly: their"
+    which = "the effects that the data show most clearly: their coefficients are"
     end = "A clear effect is not always large or important."
     if not clear.any():
         none = 0 if fit.ratio is None else 1
         end = f"No effect in this list is clear: each interval includes {none}."
-        what = "has the effects whose"
+        which = "the effects whose coefficients are"
+    if not apart and len(effects) == sum(is_effect(fit, c) for c in fit.coefficients):
+        which = "all effects, the clearest first: its coefficient is"
     scaled = any(unit_of(fit, c).size != 1 for c in effects)
     step = STEP if scaled else ""
     return (
-        f"{apart}This list {what} coefficients are furthest from zero, counted in standard errors. "
+        f"{apart}This list has {which} furthest from zero, counted in standard errors. "
         f"Each effect is for a change of one column, while the other columns do not change. "
         f"{step}{end}"
     )
@@ -194,7 +196,7 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
     """What a reader of the table must know beside the numbers; in a paper without advice on how to
     fit another table."""
     notes = [*cap_notes(fit.codebook), *_of_one_row(fit)]
-    if _is_penalised(fit.l2):
+    if is_penalised(fit.l2):
         notes.append(
             "The penalty moves the coefficients towards zero. The standard errors and intervals do "
             "not include the bias of the penalty."
@@ -292,5 +294,5 @@ def _what(fit: TableResult, c: Coefficient, of: str) -> str:
     return f"the odds of {c.label_of_class} against {fit.classes[0]}"  # pyright: ignore
 
 
-def _is_penalised(l2: Any) -> bool:
+def is_penalised(l2: Any) -> bool:
     return bool(np.any(np.asarray(list(l2.values()) if isinstance(l2, dict) else l2, float)))
