@@ -17,6 +17,7 @@ from ._text import NUMBER, nearest
 SLASHES = "; write a Windows path with /, for example C:/Daten/x.csv"
 QUOTE = "; a closing quote may be missing in this line"
 BARE = re.compile(r"\s*([\w-]+)\s*=\s*([A-Za-z]\w*)\s*(?:#.*)?$")  # a word without quotes
+COMMA = re.compile(r"\s*([\w.-]+)\s*=\s*([+-]?\d+,\d+)\s*(?:#.*)?$")  # as in 0,5
 NAMED = re.compile(r"\s*([\w-]+)\s*=")
 LOST = re.compile(r"[A-Za-z]:\S*[\x08\t\n\f\r]")  # of C:\new, where \n ends a line
 Limit = Callable[[str, Any], Any]  # a setting's name and value to the value; raises `SpecError`
@@ -67,6 +68,11 @@ def _remedied(reason: ValueError, text: str) -> str:
         if (bare := BARE.match(line)) is not None:
             own = "neither a number, nor true or false, nor a text in quotes"
             return f"in line {at[1]}, {bare[1]} = {bare[2]} is {own}"
+    if (at := re.search(r"Expected newline .*\(at line (\d+)", str(reason))) is not None:
+        line = text.split("\n")[int(at[1]) - 1]
+        if (found := COMMA.match(line)) is not None:
+            told = f"in line {at[1]}, {found[1]} = {found[2]} has a comma"
+            return f"{told}; write a decimal number with a point, as in 0.5"
     if (again := re.search(r"overwrite a value \(at line (\d+)", str(reason))) is not None:
         return _twice(text.split("\n"), int(again[1])) or str(reason)
     slashed = "\\" in str(reason) or "hex" in str(reason)  # \U of C:\Users begins a letter's number

@@ -335,6 +335,8 @@ def test_a_site_knows_why_it_refused_and_nobody_else_does(home, harm, monkeypatc
     why = refused[-1]["why"]
     assert {no_data: "data.csv", bad_policy: SENTINEL}.get(harm, "sum.keys") in why
     assert told(refused[-1]).startswith("REFUSED  a question: ")
+    assert f". The coordinator reads only this: {refused[-1]['refused']}." in told(refused[-1])
+    assert f"Refused: south: {refused[-1]['refused']}" in heard, "which is true"
     verify_log(site)
     held = status_of(site)
     assert why in held["last_refusal"]
@@ -343,7 +345,7 @@ def test_a_site_knows_why_it_refused_and_nobody_else_does(home, harm, monkeypatc
     assert how.startswith("ended without a result, because this site refused: ")
     assert why in how
     others = status_of(home.site("north"))["ended"][-1]["how"]
-    assert "south could not answer; only the log at south has the reason" in others
+    assert "south could not answer; the log at south has the exact reason" in others
     (news,) = _serving.known_news(site)
     assert news.startswith(f"study first {how} (")
 
@@ -460,8 +462,7 @@ def test_a_question_that_takes_too_long_is_in_the_log(home):
     assert b"longer than 600 s" in refusal(place, "the answer would take longer than 600 s")
     (entry,) = read_log(place.folder)
     assert told(entry) == (
-        "REFUSED  a question: this site did not answer: the answer would take longer than 600 s. "
-        "This reason stays at this site."
+        "REFUSED  a question: this site did not answer: the answer would take longer than 600 s"
     )
 
 

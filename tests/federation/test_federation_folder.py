@@ -11,6 +11,7 @@ import shlex
 import socket
 import sqlite3
 import stat
+import tomllib
 from pathlib import Path
 from unicodedata import normalize
 
@@ -175,6 +176,20 @@ def test_a_configuration_survives_its_file(config, tmp_path):
     path = tmp_path / "federation.toml"
     path.write_text(config.to_toml())
     assert load_config(path) == config
+
+
+def test_a_new_configuration_names_its_page_and_says_nothing_of_the_tables_of_studies(fresh):
+    """Studies give their tables to their sites, whatever this file says."""
+    text = (fresh.path / "federation.toml").read_text()
+    page = Path(__file__).parents[2] / "docs/files.md"
+    explained, names = page.read_text().replace("`[settings]`", "`settings`"), tomllib.loads(text)
+    title = explained.split("\n")[0].removeprefix("# ")
+    told = " ".join(line.removeprefix("# ") for line in text.split("\n") if line[:1] == "#")
+    assert f"the page '{title}' explains every setting" in told
+    assert [name for name in names if f"`{name}`" not in explained] == []
+    assert "share" not in names
+    given = Config("a", share="cohort")
+    assert tomllib.loads(given.to_toml())["share"] == "cohort"
 
 
 @pytest.fixture(scope="module")

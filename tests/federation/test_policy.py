@@ -178,6 +178,10 @@ BAD = [  # text, what is said after the path
     ("complete = false\n", "the last setting must be complete = true"),
     ("min_rows 5\ncomplete = true\n", "not a TOML file: "),
     (
+        "min_rows = 5\nmax_share = 0,5  # half\ncomplete = true\n",
+        "in line 2, max_share = 0,5 has a comma; write a decimal number with a point, as in 0.5",
+    ),
+    (
         "min_rows = 5\n# of the checklist\nmin_rows = 9\nmin_sites = 3\n",
         "the name 'min_rows' occurs twice, in lines 1 and 3; delete one of the two",
     ),

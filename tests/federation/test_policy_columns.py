@@ -6,6 +6,7 @@ import tomli_w
 
 from feddcd import _files as files
 from feddcd._errors import DataError
+from feddcd.algorithms import catalogue
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.registry import ANALYSES
 from feddcd.cli import _serving, _simulate
@@ -15,6 +16,7 @@ from feddcd.cli._status import status_of
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.machine.init import create
+from feddcd.federation.site import _methods
 from feddcd.federation.site._roles import check_named
 from feddcd.federation.site.log import read_log
 from feddcd.federation.site.log_words import reason_of
@@ -115,3 +117,27 @@ def test_a_typo_in_a_policy_is_told_with_the_nearest_name_alone(home):
     policy(home, "east", identifer=["crp"])
     told = status_of(home.site("east"))["problems"][0]["what"]
     assert told.endswith("unknown setting 'identifer'; did you mean 'identifiers'?")
+
+
+def test_a_method_that_nobody_knows_is_warned_of_where_nothing_can_be_trained(home, monkeypatch):
+    """There, a package may be missing that has this method. Elsewhere the policy is refused."""
+    policy(home, "east", methods=["newtn", "describe", "feddcd", "fedavgg", "ours"])
+    at = home.site("east")
+    told = status_of(at)["problems"][0]["what"]
+    assert "methods has the unknown name 'newtn'; did you mean 'newton'?" in told
+    monkeypatch.setattr(_methods, "_catalogue", lambda: None)  # without JAX
+    held = status_of(at)
+    no = "but feddcd has no such method"
+    assert held["problems"] == []
+    assert [w["what"] for w in held["warnings"] if "the setting methods" in w["what"]] == [
+        f"the setting methods in policy.toml names 'newtn', {no}; did you mean 'newton'?",
+        f"the setting methods in policy.toml names 'fedavgg', {no}; did you mean 'fedavg'?",
+        f"the setting methods in policy.toml names 'ours', {no}",
+    ]
+    policy(home, "east", methods=["newton"])
+    assert not [w for w in status_of(at)["warnings"] if "methods" in w["what"]]
+
+
+def test_a_site_without_jax_knows_the_names_of_all_methods():
+    assert sorted(_methods.TRAININGS) == sorted(catalogue.ALGORITHMS)
+    assert catalogue.GROUP == _methods.GROUP

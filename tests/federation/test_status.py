@@ -1262,6 +1262,17 @@ def test_how_long_people_have(folder, tmp_path):
         Config("t", approval_patience=-1.0)
 
 
+def test_sites_read_that_a_study_needs_enough_sites_after_one_left():
+    """Two of three are too few for a sum, and a site does not know what comes next."""
+    words = StudyEnd("first", "left", {"east": ""}).words()
+    assert words == (
+        "ended without a result: the coordinator took east out of the federation; the coordinator "
+        "can start the study again if enough sites are left"
+    )
+    late = StudyEnd("first", "late", {"east": ""}).words()
+    assert late.endswith("for east; the coordinator can start the study again")
+
+
 def test_who_was_away_hears_of_an_end_with_the_next_study(folder):
     home, ended = home_of(folder), StudyEnd("first", "stopped", {})
     heard = []

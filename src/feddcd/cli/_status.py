@@ -193,13 +193,25 @@ def _study_rows(studies: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 
 def _texts(study: Mapping[str, Any]) -> list[str]:
-    return [_result(study), study["reason"], waits_in_words(study["waits"]), *study["heard"]]
+    return [
+        _result(study),
+        _unshared(study),
+        study["reason"],
+        waits_in_words(study["waits"]),
+        *study["heard"],
+    ]
 
 
 def _result(study: Mapping[str, Any]) -> str:
     """Of a study that is done."""
     check = f"; to check it: {study['verify']}" if study["verify"] else ""
     return f"result: {study['result']}{check}" if study["result"] else ""
+
+
+def _unshared(study: Mapping[str, Any]) -> str:
+    missed = study.get("unshared")
+    then = "the coordinator sends it with the next table"
+    return f"{sentence_list(missed)} did not get the table; {then}" if missed else ""
 
 
 def page_of(held: Mapping[str, Any]) -> str:

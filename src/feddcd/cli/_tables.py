@@ -45,6 +45,7 @@ LINES = {  # by event: what an administrator should know
     "confirmed": "{site} is confirmed",
     "after crash": "the last `feddcd federation serve` was killed, or the machine stopped. All "
     "programs of the last command have ended, and this command continues their work",
+    "not shared": "{site} did not get the table; the coordinator sends it with the next table",
     "study": "study {study} begins",
     "study goes on": "study {study} continues",
     "continues": "the job continues at exchange {exchange}; the answers of earlier "

@@ -10,6 +10,7 @@ from .._errors import FeddcdError
 from .._files import holder_of, shown
 from .._proxy import THROUGH
 from .._text import printable, spoken
+from .about import ENDS
 from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
 from .enrolment.site import READ_OUT, enrolled_at, enrolment_words
@@ -48,6 +49,10 @@ ELSEWHERE = (
     "Another program may be connected with the key of this site: perhaps somebody uses a copy of "
     "its folder, or stole the key"
 )
+NO_TABLE = (
+    ". This site did not get the table: the coordinator does not give it to the sites, or could "
+    "not send it and sends it with the next table"
+)
 LAST = 5  # lines of the log, or of events, that are shown
 
 
@@ -74,7 +79,7 @@ def site_status(folder: Path) -> dict[str, Any]:
         "left": left, "refused": refused, "last": last, "waits": ids,
         "denied": [] if left_for_good else _denied(folder),
         "asked": [f"{asked_words(folder, id)} ({id[:SHORT]})" for id in ids],
-        "ended": [{"study": study, "time": when(t), "how": how}
+        "ended": [{"study": study, "time": when(t), "how": how + _without_table(folder, study, how)}
                   for t, study, how in ended_words(folder)[-LAST:]],
         "problems": [t._asdict() for t in broken if t.stops],
         "warnings": [t._asdict() for t in broken if not t.stops],
@@ -118,6 +123,12 @@ def log_of(folder: Path) -> tuple[int, int, list[str]]:
     refused = sum("refused" in entry for entry in entries)
     left = sum("kind" in entry and "refused" not in entry for entry in entries)
     return left, refused, list(map(_line, entries[-LAST:]))
+
+
+def _without_table(folder: Path, study: str, how: str) -> str:
+    """Of a study in which this site took part. Who removed a table later knows it."""
+    came = any(entry.get("result") == study for entry in _entries(folder))
+    return NO_TABLE if how.startswith(ENDS["part"]) and not came else ""
 
 
 def last_refusal(folder: Path) -> str:

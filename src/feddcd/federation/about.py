@@ -32,10 +32,13 @@ OWN = ("part", "gone")  # which no coordinator says
 REFUSALS = {  # by code; a person who denies and a rule that refuses sound the same
     "rules": "a rule or a person at {sites} refused the job",
     "policy": "the policy of {sites} does not allow the job",
-    "other": "{sites} could not answer; only the log at {sites} has the reason",
+    "other": "{sites} could not answer; the log at {sites} has the exact reason",
 }
 
-
+THEN = {  # by code: what can come next
+    "late": "the coordinator can start the study again",
+    "left": "the coordinator can start the study again if enough sites are left",
+}
 MENDED = "After you have solved this problem, the coordinator can start the study again"
 NO_COLUMN = (
     "If the name of the column is wrong, only the person at the coordinator can correct it, in the "
@@ -73,12 +76,7 @@ class StudyEnd(NamedTuple):
             if found := [name for name in names if self.sites[name] == code]:
                 text += f": {told}" if ":" not in text else f"; {told}"
                 text = text.format(sites=sentence_list(found))
-        more = (
-            "the coordinator can start the study again"
-            if self.why in ("late", "left")
-            else "you do not have to decide anything"
-        )
-        return f"{text}; {more}"
+        return f"{text}; {THEN.get(self.why, 'you do not have to decide anything')}"
 
 
 def in_study(text: str) -> tuple[str, str]:

@@ -98,6 +98,8 @@ class Config:
         values = {
             k: v for k, v in fields.items() if v not in (None, "") and k not in ("spec", "plan")
         }
+        if self.share == SHARED[0]:  # it would read as if a study gave its table to nobody
+            del values["share"]
         if self.plan is not None:
             from ..analysis.registry import ANALYSES
 

@@ -24,7 +24,7 @@ from .roster import KEYS, ROSTER, load_keys, load_roster
 from .site.log import LOG, TODO, verify_log
 from .site.memory import Memory
 from .site.policy import FILE as POLICY
-from .site.policy import load_policy
+from .site.policy import doubtful_methods, load_policy
 
 KEY, AUTHORITY, SETTINGS = "key", "ca.crt", "site.toml"
 SECRET = (KEY, KEYS)  # nobody else may read them
@@ -208,10 +208,16 @@ def _owners(folder: Path) -> Iterator[Trouble]:
 
 
 def misnamed(folder: Path) -> Iterator[Trouble]:
-    """A warning: the file may get this column later."""
+    """A warning: the file may get this column later, and a package may have this method."""
     with suppress(FeddcdError, OSError):  # which the other checks tell
         for told in unknown_columns(folder):
             todo = f"write the name in {POLICY} exactly as it is in the data file"
+            yield Trouble(told, todo, stops=False, kind=told)
+    with suppress(FeddcdError):
+        for name, meant in doubtful_methods(load_policy(folder / POLICY).methods or ()).items():
+            told = f"the setting methods in {POLICY} names {name!r}, but feddcd has no such method"
+            told = printable(f"{told}{meant}")
+            todo = f"correct the name in {POLICY}. If it is a method of another package, leave it"
             yield Trouble(told, todo, stops=False, kind=told)
 
 

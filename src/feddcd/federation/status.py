@@ -36,6 +36,7 @@ from .site.log import LOG
 from .site.policy import FILE as POLICY
 from .site.told import in_short, kind_of
 from .trial import trial_of
+from .unshared import unshared
 
 HERE = "on this machine, for a trial"
 ENDED = ("done", "failed", "cancelled")
@@ -214,7 +215,9 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
     told |= {"refused": sorted(refused), "waits": waited, "time": since or 0.0}
     failed = state["state"] == "failed"
     told |= {"repeat": repeat, "short": _short(state, refused) if failed else ""}
-    told |= _result(study) if state["state"] == "done" else {"result": "", "verify": ""}
+    done = state["state"] == "done"
+    told |= _result(study) if done else {"result": "", "verify": ""}
+    told |= {"unshared": unshared(study) if done else []}
     for name, kind in (("broken", "other"), ("forbidden", "policy")):
         told |= {name: {site: why for site, why in refused.items() if kind_of(why) == kind}}
     return told | {"heard": list(dict.fromkeys(texts))[-LAST:], "folder": str(study.results)}

@@ -37,20 +37,12 @@ from ..folder import FederationFolder, about_data, about_of
 from ..roster import ROSTER
 from ..wire import Envelope
 from ._checks import check_count, in_one_line
-from ._ending import (
-    EACH,
-    Withdrawn,
-    broken_off,
-    left_over,
-    tell_done,
-    tell_earlier,
-    too_few,
-)
+from ._ending import EACH, Withdrawn, broken_off, left_over, tell_done, tell_earlier, too_few
 from ._hearing import Hearing
 from ._masked import PROOF, MaskedRun, begin, unfinished
 from ._offers import absent, check_spellings, lone_levels, odd_words, read_columns
 from ._rosters import settle_roster
-from ._sharing import share
+from ._sharing import share, share_earlier
 from .nodes import Nodes, greet, unanswered
 from .repeats import check_repeat
 
@@ -72,6 +64,7 @@ class AnalysisRun:
         self._check_ahead(self.folder.invited())
         greet(self.folder, self.nodes, self.config)
         self.hearing.members = set(self.folder.invited())
+        share_earlier(self.folder, self.nodes)  # a site that hears the end looks for its table
         tell_earlier(self.folder, self.nodes)
         settle_roster(self.folder, self._signatures, self.refused, self.patience)
         kept = unfinished(self.folder, self.plan, self._ask_all, self.patience)

@@ -18,8 +18,8 @@ from . import keys
 
 _CONFIG = comment(
     "This file has the settings of the federation: what it computes, its address and its port. In "
-    "the documentation of feddcd, the page on running a federation explains every setting. The "
-    "settings of a training (algorithm, model, rounds, l2) have no effect on tables."
+    "the documentation of feddcd, the page 'Files in TOML' explains every setting. The settings of "
+    "a training (algorithm, model, rounds, l2) have no effect on tables."
 )
 OTHER = "To make another federation, choose another folder"
 _SITE = comment(

@@ -221,9 +221,9 @@ class Release(NamedTuple):
             line |= {"why": str(cause)[:MOST_LETTERS]}
         append(self.folder, line, self.disk)
 
-    def fault(self, told: str, why: str, question: bytes = b"") -> None:
+    def fault(self, told: str, why: str = "", question: bytes = b"") -> None:
         """Logs that no answer left because something is broken here; `told` is all others hear."""
-        line: dict[str, Any] = {"refused": told, "why": why[:MOST_LETTERS]}
+        line: dict[str, Any] = {"refused": told} | ({"why": why[:MOST_LETTERS]} if why else {})
         line |= {"question": hashlib.sha256(question).hexdigest()} if question else {}
         append(self.folder, line | self.asked.named(), self.disk)
 

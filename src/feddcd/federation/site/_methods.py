@@ -1,13 +1,22 @@
 """The methods that a policy may name: tables, and those of training where they are installed."""
 
+from collections.abc import Iterable
+from importlib.metadata import entry_points
 from types import ModuleType
 
 from ..._errors import MissingExtra
+from ..._text import closest
 
 TABLES = {
     "newton": "moments: a gradient and a Hessian of the rows, in each exchange of the job",
     "describe": "counts, means and parts: sums, and counts of rows by level, group or range",
 }
+TRAININGS = (  # by name: the catalogue cannot be asked without JAX
+    "feddcd", "accfeddcd", "pointsaga", "fednewton", "fedqn", "fedavg", "fedprox", "scaffold",
+    "mbsgd", "feddyn", "fedadmm", "fivegcs", "tamuna", "scaffnew", "fednlpp", "giant", "fedlbfgs",
+    "sdane", "accsdane", "mime", "feddualavg",
+)  # fmt: skip
+GROUP = "feddcd.algorithms"  # as packages offer methods
 REVEALS = {
     "columns": "names of columns, classes and category levels",
     "gradient": "one sum over rows for each parameter; a sum over few rows can reveal these rows",
@@ -43,3 +52,12 @@ def is_method(name: str) -> bool:
     known = None if name in TABLES else _catalogue()
     # where nothing can be trained, whatever is allowed stays undone
     return known is None or known.find_method(name) is not None
+
+
+def doubtful_methods(names: Iterable[str]) -> dict[str, str]:
+    """Names that nobody knows here, each with what it could mean. Where nothing can be trained, a
+    name may be that of a package which is not installed here: so a policy may have it."""
+    if _catalogue() is not None:  # then a policy with such a name is refused
+        return {}
+    known = [*TABLES, *TRAININGS, *(point.name for point in entry_points(group=GROUP))]
+    return {name: closest(name, known) for name in names if name not in known}

@@ -117,7 +117,7 @@ def answer(request: bytes, place: SitePlace, ask: Callable[[str], str] | None = 
 def refusal(place: SitePlace, reason: str) -> bytes:
     """To a question that is too large, or needs too much time for its answer."""
     with suppress(LogError):
-        Release(place.folder, place.client).fault("this site did not answer", reason)
+        Release(place.folder, place.client).fault(f"this site did not answer: {reason}")
     return wire.pack_message(Refusal(place.client, f"{place.client}: {reason}"))
 
 

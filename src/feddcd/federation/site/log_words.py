@@ -25,7 +25,8 @@ DIGESTS = (
     "The log has digests of these numbers, and not the numbers. With approve = 'answer' in "
     "policy.toml, a person reads the numbers of each answer before they leave"
 )
-UNTOLD = "This reason stays at this site"
+UNTOLD = "This reason stays at this site."
+TOLD = "The coordinator reads only this: {refused}."  # not the details after it
 IN_VAIN = "even if you approve, the rules of this site refuse this"  # to who decides
 AFTER_DENIAL = "a denial has a risk, because this site answered an earlier job"
 
@@ -105,7 +106,8 @@ def _refused(entry: Mapping[str, Any]) -> str:
     """The reason, and whether others hear it."""
     what = f"a question for {SENT[kind]}" if (kind := entry.get("kind")) in SENT else "a question"
     to = ", by" if "rule" in entry else ":"
-    return f"{what}{to} {reason_of(entry)}" + (f". {UNTOLD}." if "why" in entry else "")
+    heard = UNTOLD if "rule" in entry else TOLD.format(refused=entry["refused"])
+    return f"{what}{to} {reason_of(entry)}" + (f". {heard}" if "why" in entry else "")
 
 
 def reason_of(entry: Mapping[str, Any]) -> str:

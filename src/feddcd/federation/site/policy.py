@@ -20,6 +20,7 @@ from ..._errors import PolicyError, Refused
 from ..._settings import check_names, read_toml
 from ..._text import closest, listed, nearest
 from ._methods import REVEALS as REVEALS
+from ._methods import doubtful_methods as doubtful_methods
 from ._methods import is_method
 from ._methods import methods as methods
 from ._one_answer import FILE, OF_VALUES, RULES, Outgoing
