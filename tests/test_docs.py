@@ -237,7 +237,7 @@ def test_the_commands_of_a_person_at_a_site_run(folder):
         said.append(run_line(DOCS / "rules.md", filled, folder))
     read, approved, denied, paused, log, withdrawn = said
     assert "this site would send these levels of 'sex': 'f', 'm'" in read
-    assert f"{waits} (a question for names and levels of columns" in approved
+    assert f"{waits} (a request for names and levels of columns" in approved
     assert "is approved" in approved
     assert "is denied" in denied
     assert "this site is paused" in paused

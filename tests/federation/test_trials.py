@@ -56,7 +56,7 @@ def test_a_trial_under_careful_rules_says_who_waits_for_what(tmp_path, monkeypat
         simulate_command(home.path, Trial())
     (id,) = waiting(home.site("north"))
     at = said.index(
-        "north waits: a person has to decide about a question for names and levels of columns"
+        "north waits: a person has to decide about a request for names and levels of columns"
     )
     assert said[at + 1 : at + 4] == [
         "  read: feddcd federation approve fed/sites/north",
@@ -70,7 +70,7 @@ def test_a_trial_under_careful_rules_says_who_waits_for_what(tmp_path, monkeypat
     assert [one["site"] for one in held["trial"]["waits"]] == list(SITES)
     lines = "\n".join(lines_of(held))
     for site in SITES:
-        assert f"waits: a person at {site} has to decide about a question for names" in lines
+        assert f"waits: a person at {site} has to decide about a request for names" in lines
     commands = held["next"].partition("To approve: ")[2].split("; ")
     assert commands.pop() == "then: feddcd federation simulate fed"
     for command in commands:  # as they are

@@ -269,8 +269,8 @@ def trust(fit: TableResult) -> list[str]:
     return [
         lie,
         (
-            f"{whose} (estimated with one Newton step). By this estimate, no other single site "
-            "changes a coefficient by more standard errors."
+            f"{whose} (estimated with one Newton step). By this estimate, no other site has a "
+            "larger influence on a coefficient."
         ),
     ]
 

@@ -59,7 +59,7 @@ from .told import SEE_LOG
 
 Made = TypeVar("Made")
 MANY = 2**62  # rows, where none were counted
-NAMES = "a question for names and levels of columns"
+NAMES = "a request for names and levels of columns"
 JOB = "this job"
 
 

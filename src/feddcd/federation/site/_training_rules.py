@@ -20,7 +20,7 @@ from .approval import FEW_WAITING, Asker, asks_first, require
 from .memory import Memory
 from .policy import Policy, limit, not_allowed
 
-GREETING = "a question for the names of columns and the number of rows"
+GREETING = "a request for the names of columns and the number of rows"
 
 
 class TrainingFacts(NamedTuple):
