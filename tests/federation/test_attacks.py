@@ -561,8 +561,9 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert site.ask("crp ~ age")["moments.n"] == 399
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert (
-        "WITHDRAWAL  one patient withdrew; feddcd does not compare new jobs with 1 set of rows of "
-        "earlier jobs any more (with --early, so perhaps too few rows had changed)" in shown
+        "WITHDRAWAL  one patient withdrew; from now on, feddcd does not compare new jobs with 1 "
+        "set of rows that earlier jobs used. The person did not wait until enough rows had changed"
+        in shown
     )
     assert (
         "rule 'sets': only 1 row is in some jobs and not in others. There must be at least 20 such "

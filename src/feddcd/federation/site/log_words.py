@@ -87,9 +87,13 @@ def _told(entry: Mapping[str, Any]) -> str:
         return f"RECEIVED the result of study {entry['result']}"
     if "withdrawal" in entry:
         return (
-            f"WITHDRAWAL  {entry['withdrawal']}; feddcd does not compare new jobs with "
-            f"{plural(entry['closed'], 'set')} of rows of earlier jobs any more"
-            + (" (with --early, so perhaps too few rows had changed)" if entry.get("early") else "")
+            f"WITHDRAWAL  {entry['withdrawal']}; from now on, feddcd does not compare new jobs "
+            f"with {plural(entry['closed'], 'set')} of rows that earlier jobs used"
+            + (
+                ". The person did not wait until enough rows had changed"
+                if entry.get("early")
+                else ""
+            )
         )
     return f"SIGNED   {_signed(entry)}" if "job" in entry else f"LEFT     {_left(entry)}"
 
