@@ -12,8 +12,10 @@ from ._fitting import GAP, body_widths, fitted, head_lines
 from .tables import Bold, Group, Row
 
 PACKAGE = r"% needs \usepackage{booktabs}"
-_GREEK = "alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau"
-_GREEK += " upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega"
+_GREEK = """
+alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu nu xi pi rho sigma tau
+upsilon phi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi Omega
+"""
 _LETTERS = "αβγδεζηθικλμνξπρστυφχψωΓΔΘΛΞΠΣΦΨΩ"
 _SIGNS = {"−": "-", "≈": r"\approx", "≤": r"\leq", "≥": r"\geq", "≠": r"\neq", "∞": r"\infty"}
 _SIGNS |= {"<": "<", ">": ">", "|": "|", "×": r"\times", "µ": r"\mu", "²": "^2", "³": "^3"}

@@ -88,8 +88,9 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
         return ["  smallest cell of categories: the job has no such cell"]
     return [
         f"  smallest cell of categories: {plural(cell, 'row')}",
-        "    (a cell: all rows with the same value in a column of two values, or with the same "
-        "values in two such columns; cells of three or more columns can have fewer rows)",
+        "    (A cell has all rows with the same value in one column with two values, such as a "
+        "level of a category, or with the same values in two such columns. Three or more columns "
+        "together are not checked.)",
     ]
 
 
