@@ -554,7 +554,7 @@ def test_who_follows_a_study_hears_that_serve_hangs(frozen, monkeypatch):
     monkeypatch.setattr(_studies.time, "sleep", sleep)
     _studies._follow(study)
     assert said[0].startswith(
-        "perhaps study first does not continue: the program `feddcd federation serve"
+        "the study 'first' has perhaps stopped: the program `feddcd federation serve"
     )
     assert "to see what to do: feddcd federation status" in said[1]
     assert said[3] == "`serve` responds again"

@@ -230,7 +230,9 @@ class Describe:
             if KINDS[name] is KINDS["n"]:
                 whole = (block.value >= 0) & (block.value == np.rint(block.value))
                 if not (whole & (block.value < 2**53)).all():
-                    raise DataError(f"the part {name!r} has numbers that are not counts of rows")
+                    raise DataError(
+                        f"the numbers of rows in {name!r} must be whole, at least 0 and not huge"
+                    )
         return found
 
     def talk(

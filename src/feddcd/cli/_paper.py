@@ -147,10 +147,13 @@ def tune(
 NOTES = """\
 N, τ, α, β, ε, ζ, σ, K: the options --N, --tau, --alpha, --beta, --eps, --zeta,
   --sigma and --local-steps.
-c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/ταε, q = (s-1)/(s+1), s² = β/Nα,
-  n = N/τ, ρ = α (√((n-1)² + 4nc) + n - 1)/2.
-per round: In each round, the bound of the error is multiplied by this number.
-The column remark says what the number of rounds means:
+c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/(ταε), s² = β/(Nα),
+  q = (s-1)/(s+1), n = N/τ, ρ = α (√((n-1)² + 4nc) + n - 1)/2.
+
+The column "per round" has a factor: each round multiplies the bound of the
+error by it.
+
+The column "remark" says what the number of rounds means:
 bound: After this number of rounds, the expected error is at most ε times the
   first error.
 order: The paper's O(...) without its unknown constant. This number shows only

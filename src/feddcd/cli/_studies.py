@@ -149,7 +149,7 @@ def followed(study: FederationFolder) -> list[str]:
 
 def unresponsive(study: FederationFolder, hang: Hang) -> list[str]:
     return [
-        f"perhaps study {study.study} does not continue: {hang.words()}",
+        f"the study '{study.study}' has perhaps stopped: {hang.words()}",
         f"  to see what to do: feddcd federation status {_at(study)}",
         "  this command waits until `serve` responds. You can stop this command with Ctrl-C: the "
         "study continues without it",

@@ -102,9 +102,9 @@ _SETTINGS = (
     ),
     (
         "This setting decides which numbers a formula may contain, for example 65 in I(age > 65), "
-        'or the knots of a spline. If constants is "codebook", these are only the numbers under '
-        'cuts in the file codebook.toml of this folder. If constants is "any", all numbers are '
-        "allowed.",
+        'or the knots of a spline. With constants = "codebook", it may contain only the numbers '
+        'that the file codebook.toml in this folder has as "cuts". With constants = "any", all '
+        "numbers are allowed.",
         'constants = "codebook"',
     ),
     (
