@@ -344,7 +344,7 @@ def test_compare(options, message, capsys):
         ),
         case("run --resume folder --set eta=1", r"leave out --set"),
         case("run --resume folder --out x", r"leave out --out"),
-        case("run type.toml --resume folder", r"leave out a config file"),
+        case("run type.toml --resume folder", r"leave out the config file type.toml"),
         case(
             "run --resume folder --test-data x --certify-every 2", r"--test-data, --certify-every"
         ),
