@@ -5,7 +5,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
-from decimal import ROUND_CEILING, Context
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 NONE = "–"
@@ -154,11 +154,21 @@ def upper(value: float) -> str:
         return _not_finite(value)
     if value <= 1e-15:
         return "1e-15"
-    rounded = Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
+    rounded = _two_digits_up(value)
     if value >= 1e-6:
         return format(rounded.normalize(), "f")
     mantissa, _, exponent = f"{rounded.normalize():e}".partition("e")
     return f"{mantissa}e{int(exponent)}"
+
+
+def tiny_bound(value: float) -> str:
+    """A proven gap, as `tiny` writes it, but never rounded down."""
+    known = math.isfinite(value) and value > 0
+    return tiny(float(_two_digits_up(value)) if known else value)
+
+
+def _two_digits_up(value: float) -> Decimal:
+    return Context(prec=2, rounding=ROUND_CEILING).create_decimal(repr(float(value)))
 
 
 def size(count: float) -> str:

@@ -344,7 +344,7 @@ def test_compare(options, message, capsys):
         ),
         case("run --resume folder --set eta=1", r"leave out --set"),
         case("run --resume folder --out x", r"leave out --out"),
-        case("run type.toml --resume folder", r"leave out a config file"),
+        case("run type.toml --resume folder", r"leave out the config file type.toml"),
         case(
             "run --resume folder --test-data x --certify-every 2", r"--test-data, --certify-every"
         ),
@@ -373,10 +373,17 @@ def test_folders(arguments, message, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        case("run --rounds x", r"--rounds"),
-        case("run --l2 much", r"--l2"),
-        case("run --tau 0.3", r"(?s)valid integer\..*not their share"),
-        case("theory --tau 0.3", r"(?s)valid integer\..*not their share"),
+        case("run --rounds x", r"--rounds must be a whole number, got 'x'; .* --rounds 100\n"),
+        case("run --l2 much", r"--l2 must be a number, got 'much'; for example --l2 0.001\n"),
+        case("run --target-gap 1%", r"got '1%'; for example --target-gap 0.01\n"),
+        case("run --target-gap=", r"got ''; for example --target-gap 0.01\n"),
+        case("compare --loss=0,1 --l2 1", r"^error: --loss must be .*, got '0,1'; .* --loss 0.1\n"),
+        case("race --seeds two", r"--seeds must be a whole number, got 'two'; .* --seeds 3\n"),
+        case("glm a.csv --tol x", r"--tol must be a number, got 'x'; for example --tol 1e-06\n"),
+        case("codebook a.csv --cap-rare 1.5", r"got '1.5'; for example --cap-rare 10\n"),
+        case("codebook a.csv --cap-rare -1", r"--cap-rare.*-1 is not in the range"),
+        case("run --tau 0.3", r"must be a whole number, got '0.3'; .* --tau 6\. .*not their share"),
+        case("theory --tau 0.3", r"must be a whole number, got '0.3'; .*not their share"),
         case("run --frobnicate", r"--frobnicate"),
         case("frobnicate", r"frobnicate"),
         case("report", r"(?i)missing argument"),

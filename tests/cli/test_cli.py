@@ -459,6 +459,7 @@ def test_list_of_one_method_shows_its_formulas(name, capsys):
     formulas = sys.modules[ALGORITHMS[name].algorithm.__module__].__doc__ or ""
     assert " = " in formulas
     assert formulas.strip() in said
+    assert not re.search(r"`[A-Z]+`|\w+\.py", said)  # a name of the source tells a user nothing
     assert "settings: " in said
 
 

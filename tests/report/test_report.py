@@ -14,7 +14,7 @@ from rich.console import Console
 
 import feddcd
 from feddcd import report
-from feddcd._text import count, number, trim
+from feddcd._text import count, number, tiny_bound, trim
 from feddcd.algorithms import catalogue
 from feddcd.history import COLUMNS, COUNTS, History
 from feddcd.report import RunEntry, _curves, run
@@ -179,10 +179,30 @@ def test_table_counts_rounds_and_uploads_to_each_gap():
     assert (feddcd["rounds to 1e-6"], feddcd["uploads to 1e-6"]) == ("4", "40")
     assert (fedavg["rounds to 1e-3"], fedavg["uploads to 1e-6"]) == ("2", "–")
     assert (feddcd["gap, at most"], fedavg["gap, at most"]) == ("1e-7", "1e-4")
-    assert report.rows(HAND[1:])[0]["certified gap"] == "0.1"
+    assert report.rows(HAND[1:])[0]["certified gap"] == "0.11"  # it is 0.1001
     assert feddcd["accuracy"] == "–"
     newton = report.rows(LARGE)[1]
     assert (newton["MB up"], newton["MB to 1e-3"], newton["MB to 1e-6"]) == ("2.00",) * 3
+
+
+def test_a_proven_gap_is_never_rounded_down(tmp_path):
+    runs = [
+        entry("feddcd", np.array([0.6, 0.520331]), 0.5),
+        entry("fedavg", np.array([0.7, 0.620331]), 0.5),
+    ]
+    assert [row["gap, at most"] for row in report.rows(runs)] == ["0.021", "0.13"]
+    for made in (report.markdown_table, report.latex_table):
+        assert " 0.13 " in made(runs)
+    seen = Console(width=200, file=io.StringIO())
+    seen.print(report.rich_table(runs))
+    assert "0.13" in seen.file.getvalue()
+    assert "0.12" not in seen.file.getvalue()
+    alone = page(tmp_path, runs[1:])
+    assert "proven to be within 0.13 of the best" in alone
+    assert "0.12 " not in alone
+    for value, said in ((0.0210475, "0.022"), (2e-5, "2e-5"), (2.01e-5, "2.1e-5"), (999, "1e3")):
+        assert tiny_bound(value) == said
+    assert [tiny_bound(x) for x in (0, 1e-16, np.nan)] == ["< 1e-15", "< 1e-15", "–"]
 
 
 def test_costs_are_drawn_against_bytes_on_a_log_axis_where_they_differ_much():

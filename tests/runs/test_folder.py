@@ -18,7 +18,7 @@ import pytest
 
 import feddcd
 from feddcd._errors import FolderError
-from feddcd.cli import _ending
+from feddcd.cli import _ending, _stopping
 from feddcd.cli import _run as _commands
 from feddcd.cli.app import main
 from feddcd.history import COLUMNS, History
@@ -179,6 +179,25 @@ def test_a_comparison_is_not_overwritten(capsys):
     Path("race/compare.toml").write_text("algorithm = []")
     command("compare --resume race", code=2)
     assert "race/compare.toml: unknown setting 'algorithm'" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["run", "compare"])
+def test_printed_commands_can_be_pasted(name, monkeypatch, capsys):
+    stopping_in_report(monkeypatch, 1)
+    methods = "--algorithm mbsgd" + " --algorithm fedavg" * (name == "compare")
+    line = f"{name} {QUICK} --rounds 2 {methods} --out 'my runs/a'"
+    command(line, code=130 if name == "compare" else 0)
+    if name == "compare":
+        assert "to continue: feddcd compare --resume 'my runs/a'\n" in capsys.readouterr().out
+    else:
+        with pytest.raises(SystemExit), _stopping.stoppable(Path("my runs/a"), "run"):
+            raise KeyboardInterrupt
+        assert "to continue: feddcd run --resume 'my runs/a'\n" in capsys.readouterr().out
+        with pytest.raises(SystemExit):
+            _stopping.exit_stopped("after round 2", Path("my runs/a"), "run")
+        assert "round 2; to continue: feddcd run --resume 'my runs/a'\n" in capsys.readouterr().out
+    command(line, code=2)
+    assert "with --resume 'my runs/a', or choose another --out" in capsys.readouterr().err
 
 
 def test_ctrl_c_while_a_run_is_compiled_stops_before_the_first_round(monkeypatch, capsys):

@@ -13,7 +13,7 @@ by φ = (1-a)(1-s), so k missed iterations of one κ are one step in closed form
 κ is chosen again before iterations 1, 2, 4, 8, ...: a client that was absent has to follow every
 change, so they are few. With L_i the largest curvature at w_i,
 
-    κ = α/(`CAUTION` β),    β² = mean of L_i²,    the larger β of the last two times.
+    κ = α/(1.5 β),    β² = mean of L_i²,    the larger β of the last two times.
 
 The steepest clients decide how fast it goes, and a cohort may have few of them. The plain mean of
 one cohort's L_i is too small then; what the steepest one says is too large if it is alone.

@@ -9,9 +9,11 @@ Site i keeps g_i, its gradient as it was sent, of w_i, the x at which it was las
 
 M begins with the Hessian at the first x of a few sites, and learns from pairs s = mean(x - w_i),
 y = mean(D_i) over sites seen before. c, the guard, is 1, and grows to the ratio where sites bend
-more than M says: b_i against |x - w_i|²_M / 2. A visit is one gradient; in one round before all
-others the sites of a large model solve their local problems (`_start.py`). A step's energy in the
-first metric is limited, too (`_guard.py`).
+more than M says: b_i against |x - w_i|²_M / 2. A step Δ is limited, too: |Δ|²/2 in the first M,
+with l2, may not exceed a part of the first loss, and this part shrinks where sites bend more. A
+site that is asked computes one gradient. A large model has one round before all others: in it, each
+site solves its local problem, and x moves towards the mean of the solutions, as far as the sites
+agree.
 """
 
 from typing import ClassVar, Literal

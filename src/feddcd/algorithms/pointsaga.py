@@ -19,9 +19,10 @@ with s_i, y_i the changes of w_i and g_i since client i was last asked,
 
 Without the mean of the logarithms ρ goes up and down: a large ρ ends the errors where f_i is steep,
 a small one where it is flat, and only the others are met then. g_i and ḡ do not depend on ρ, so
-that it may change in every round. It starts with, and is never below half of or `MOST` times, the
-value for the worst case: α as f_i has it, L the mean largest curvature of the local problems at the
-model, probed from time to time.
+that it may change in every round. ρ starts with its value for the worst case: ρ(α, L), where α is
+the smallest curvature that f_i is known to have, and L is the largest curvature of a local problem
+at the model, measured from time to time and averaged over clients. Later, ρ is at least half of
+this value and at most 100 times this value.
 """
 
 from typing import ClassVar, NamedTuple

@@ -57,7 +57,7 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
         f"The invitation is in {shown(file)}. Send this file to the person at {site}. "
         f"The invitation can be used once, until {when(made.expires)}."
     )
-    say(f"next, at {site}: feddcd federation enrol {file.name} --data FILE")
+    say(f"next, at {site}: feddcd federation enrol {shlex.quote(file.name)} --data FILE")
     serve = f"feddcd federation serve {_quoted(folder.path)}"
     say(f"keep the port open until {site} has enrolled: {serve}")
 

@@ -61,7 +61,9 @@ def changes_of(
     given = {k: v for k, v in options.items() if v is not None}
     changes = {k: given.pop(k) for k in ("rounds", "target_gap") if k in given}
     others = [f"--{name.replace('_', '-')}" for name in given]
-    others += ["a config file"] * (config is not None) + ["--set and --bits"] * bool(settings)
+    others += ([f"the config file {config}"] if config is not None else []) + [
+        "--set and --bits"
+    ] * bool(settings)
     others += ["--out"] * (out is not None)
     if others:
         raise SpecError(

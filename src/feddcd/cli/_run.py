@@ -1,5 +1,6 @@
 """What the commands do: options in, files and tables out."""
 
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -126,7 +127,7 @@ def compare_command(
         if any(folder.glob("**/checkpoint.npz")):
             raise FolderError(
                 f"{folder} already contains a comparison. Continue this comparison with --resume "
-                f"{folder}, or choose another --out"
+                f"{shlex.quote(str(folder))}, or choose another --out"
             )
     save_race(folder, base, algorithms, chosen)
     race(base, algorithms, chosen, folder, quiet)

@@ -1,5 +1,6 @@
 """Where a run or a comparison was stopped, and how it goes on."""
 
+import shlex
 import sys
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -54,7 +55,7 @@ def nothing_to_do(spec: Spec, rounds: int) -> str:
 
 
 def exit_stopped(where: str, folder: Path, command: str) -> NoReturn:
-    say(f"stopped {where}; to continue: feddcd {command} --resume {folder}")
+    say(f"stopped {where}; {_again(folder, command)}")
     sys.exit(INTERRUPTED)
 
 
@@ -63,7 +64,11 @@ def stoppable(folder: Path, command: str) -> AbstractContextManager[None]:
 
     def how() -> str:
         if command == "compare" or (folder / "checkpoint.npz").exists():
-            return f"stopped; to continue: feddcd {command} --resume {folder}"
+            return f"stopped; {_again(folder, command)}"
         return nothing_saved()
 
     return told_when_stopped(how)
+
+
+def _again(folder: Path, command: str) -> str:
+    return f"to continue: feddcd {command} --resume {shlex.quote(str(folder))}"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._text import NONE, count, fixed, percent, plural, size, tiny
+from .._text import NONE, count, fixed, percent, plural, size, tiny, tiny_bound
 from ._entry import (
     TARGETS,
     RunEntry,
@@ -99,7 +99,7 @@ def _row(entry: RunEntry, found: dict[str, tuple[float, float, float]], k: int) 
         "uploads": count(at("uploads")),
         "MB up": _megabytes(at("bytes_up")),
         "objective": fixed(at("objective"), 6),
-        MOST: tiny(at("gap")),
+        MOST: tiny_bound(at("gap")),
         "accuracy": score(entry, at("accuracy")),
         "seconds": fixed(at("seconds"), 1),
     }
@@ -223,7 +223,8 @@ def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
     add = f", or add {' or '.join(others)} to the comparison" if others else ""
     return [
         "the best lower bound that a run proved is far below all objectives: the smallest gap is "
-        f"{tiny(smallest)}, but the objectives of the runs differ by at most {tiny(apart)}. The "
+        f"{tiny_bound(smallest)}, but the objectives of the runs differ by at most "
+        f"{tiny_bound(apart)}. The "
         "differences between the gaps are "
         "right, but the gaps themselves may be much too large.",
         f"For a better bound, use more rounds{add}.",

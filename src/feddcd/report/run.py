@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from .._errors import SpecError
-from .._text import NONE, count, fixed, sentence_list, size, tiny
+from .._text import NONE, count, fixed, sentence_list, size, tiny, tiny_bound
 from . import methods
 from ._curves import accuracy_means, panels
 from ._entry import (
@@ -291,7 +291,7 @@ def _names(entries: Sequence[RunEntry], which: Sequence[int]) -> str:
 
 
 def _within(value: float) -> str:
-    return "1e-15" if value < 1e-15 else tiny(value)
+    return "1e-15" if value < 1e-15 else tiny_bound(value)
 
 
 def _order(value: float) -> float:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .._text import count, fixed, upper
+from .._text import count, fixed, tiny_bound
 from .._types import Params
 from ..algorithms import FedQN
 from ..algorithms.catalogue import get_method
@@ -63,7 +63,7 @@ def ending(
         return Ending(f"the run did not reach the target gap {target:g}, because {unproven}")
     missed = (
         f"the run did not reach the target gap {target:g}: after "
-        f"{count(history.rounds, 'round')} the certified gap is {upper(gap)}. "
+        f"{count(history.rounds, 'round')} the certified gap is {tiny_bound(gap)}. "
     )
     eps = float(np.finfo(built.federation.weights.dtype).eps)
     if target < eps * max(1.0, abs(objective)):

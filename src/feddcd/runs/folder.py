@@ -8,6 +8,7 @@ at any moment leaves a folder from which it can go on.
 import hashlib
 import json
 import os
+import shlex
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,8 @@ def create(folder: Path, spec: Spec, *, overwrite: bool = False) -> None:
         raise FolderError(f"{folder} is a file, not a folder")
     if (folder / "checkpoint.npz").exists() and not overwrite:
         raise FolderError(
-            f"{folder} already contains a run. Continue this run with --resume {folder}, or "
-            "choose another --out"
+            f"{folder} already contains a run. Continue this run with --resume "
+            f"{shlex.quote(str(folder))}, or choose another --out"
         )
     folder.mkdir(parents=True, exist_ok=True)
     write_atomically(folder / "config.toml", spec.save)

@@ -209,7 +209,7 @@ def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Cla
     if record is None or record.site != site:
         raise SpecError(
             f"{site!r} is not invited; to invite a site: feddcd federation "
-            f"invite {shown(folder.path)} NAME"
+            f"invite {shlex.quote(shown(folder.path))} NAME"
         )
     if record.confirmed is not None and folder.key(site).exists():
         raise SpecError(f"{site} is already confirmed")
