@@ -364,8 +364,8 @@ def test_questions_that_the_plan_does_not_have():
 @pytest.mark.parametrize(
     ("part", "value", "reason"),
     [
-        ("n", -1.0, "that are not counts"),
-        ("present", 0.5, "that are not counts"),
+        ("n", -1.0, "must be whole"),
+        ("present", 0.5, "must be whole"),
         ("n", np.nan, "not finite"),
     ],
 )
