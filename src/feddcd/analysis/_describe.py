@@ -230,9 +230,7 @@ class Describe:
             if KINDS[name] is KINDS["n"]:
                 whole = (block.value >= 0) & (block.value == np.rint(block.value))
                 if not (whole & (block.value < 2**53)).all():
-                    raise DataError(
-                        f"the numbers of rows in {name!r} must be whole, at least 0 and not huge"
-                    )
+                    raise DataError(f"the numbers in {name!r} must be whole, from 0 on")
         return found
 
     def talk(

@@ -250,7 +250,7 @@ def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> Non
 
 def _check_counts(name: str, x: np.ndarray) -> None:
     wrong = not ((x >= 0) & (x == np.rint(x)) & (x < 2**53)).all()
-    _refuse(wrong, f"the numbers of rows in {name!r} must be whole, at least 0 and not huge")
+    _refuse(wrong, f"the numbers in {name!r} must be whole, and not below 0 or huge")
 
 
 def _refuse(wrong: bool, told: str) -> None:
