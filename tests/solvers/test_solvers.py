@@ -690,14 +690,17 @@ def test_a_mean_without_bounds_is_not_taken_at_once(monkeypatch):
         assert SGD(lr=0.1).prepare(f).gram is None  # pyright: ignore
 
 
+@pytest.mark.parametrize("tilted", [False, True])
 @pytest.mark.parametrize(
     "solver", [SGD(lr=0.1, epochs=2, batch_size=4), adam(epochs=2, batch_size=4)]
 )
-def test_clients_side_by_side_take_their_own_number_of_steps(monkeypatch, solver):
+def test_clients_side_by_side_take_their_own_number_of_steps(monkeypatch, solver, tilted):
     """On an accelerator the loops of all clients have one length, and end where each one's does."""
     plain = _clients("softmax", False, np.float64)
     f = MLP(plain.X, plain.Y, plain.s, plain.family, plain.mu, plain.rows, plain.mu, plain.mu)
     w, found = mlp_params((D, 4, 3), jax.random.key(1), jnp.float64), []
+    if tilted:
+        f = f.tilted(jax.tree.map(lambda x: 0.1 * jnp.stack([x, -x, x**2]), w))
     for in_step in (False, True):
         monkeypatch.setattr(_epochs, "in_step", lambda flag=in_step: flag)
         found.append(jit(jax.vmap(lambda f: solver(f, w, jax.random.key(KEY))))(f))

@@ -180,6 +180,15 @@ def repeat(
     return jax.lax.fori_loop(0, room, once, start)
 
 
+def slope(f: AbstractProblem, w: Params) -> Params:
+    """∇f(w). Where clients run side by side, the loss's part is closed before μw - q is added:
+    a compiler that adds them inside the last matrix product passes over w once more for it."""
+    if not in_step():
+        return jax.grad(f)(w)
+    g = tree.axpy(f.mu, w, jax.lax.optimization_barrier(jax.grad(f.loss)(w)))
+    return g if f.q is None else tree.sub(g, f.q)
+
+
 def _run_in_step(step, start, *, steps: Int[Array, ""], eta: Scalar, room: int):
     """The same with loops of one length for all; so few steps between two writings of W that
     c stays a number even where every step divides it by the rounding unit."""

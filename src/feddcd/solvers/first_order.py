@@ -22,7 +22,7 @@ from ._base import (
     check_rate,
     step_length,
 )
-from ._epochs import batch_count, repeat, run_epochs, run_lazily, shuffle_rows
+from ._epochs import batch_count, repeat, run_epochs, run_lazily, shuffle_rows, slope
 
 
 class _AbstractRated(AbstractFixedRateSolver):
@@ -90,7 +90,7 @@ class Optax(AbstractLocalSolver):
 
             def step(i, carry):
                 w, state = carry
-                move, state = self.optimizer.update(jax.grad(f.batch(order[i]))(w), state, w)
+                move, state = self.optimizer.update(slope(f.batch(order[i]), w), state, w)
                 return optax.apply_updates(w, move), state
 
             return repeat(step, (w, state), length=length, room=len(order))
@@ -141,7 +141,7 @@ class SGD(_AbstractRated):
             if isinstance(f, Linear):
                 run = epoch_at_once if fits_at_once(f) else _linear_epoch
                 return run(f, w, order, eta, length), None
-            step = lambda i, w: tree.axpy(-eta, jax.grad(f.batch(order[i]))(w), w)
+            step = lambda i, w: tree.axpy(-eta, slope(f.batch(order[i]), w), w)
             return repeat(step, w, length=length, room=len(order)), None
 
         return run_epochs(
