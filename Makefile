@@ -17,7 +17,7 @@ define install
 @$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "feddcd needs Python 3.11 or newer; set PYTHON=path/to/python3.11"; exit 1; }
 @echo "setting up .venv for feddcd[$(2)] (once, a minute or two) ..."
 @$(PYTHON) -m venv .venv
-@$(PIP) --require-hashes -r $(1) 2> .venv/pip.log && $(PIP) --no-deps --no-build-isolation -e . || { \
+@$(PIP) --no-deps --require-hashes -r $(1) 2> .venv/pip.log && $(PIP) --no-deps --no-build-isolation -e . || { \
 	if grep -q 'DO NOT MATCH THE HASHES' .venv/pip.log; then cat .venv/pip.log; exit 1; fi; \
 	echo "pip cannot check hashes here (.venv/pip.log says why): installing by versions alone"; \
 	$(PIP) -c constraints.txt -e '.[$(2)]'; }

@@ -32,7 +32,7 @@ PYTHONS = {"py3", "py2.py3", "cp311", "cp312", "cp313"}
 MARKERS = {"uvloop": 'sys_platform != "win32"'}
 PARTS = {"site": "flower", "train": "train"}  # names of locks, and what an extra needs
 BUILD = ("setuptools==80.9.0",)  # builds this package itself
-HEAD = "# made by tools/lock.py; install with: pip install --require-hashes -r {name}\n"
+HEAD = "# made by tools/lock.py; install with: pip install --no-deps --require-hashes -r {name}\n"
 
 
 def index() -> str:

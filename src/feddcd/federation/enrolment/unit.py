@@ -96,7 +96,7 @@ _DOCKER = """\
 # With SELinux, write :z after the folders of -v (after :ro write ,z).
 {note}FROM python:{python}-slim
 COPY . /opt/feddcd
-RUN cd /opt/feddcd && pip install --no-cache-dir --require-hashes -r requirements-site.lock \\
+RUN cd /opt/feddcd && pip install --no-cache-dir --no-deps --require-hashes -r requirements-site.lock \\
  && pip install --no-cache-dir --no-deps --no-build-isolation .
 ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 CMD {start}
