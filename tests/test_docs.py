@@ -125,7 +125,7 @@ NOT_RUN = {  # what is printed and not run, and why
     },
     "install.md": {
         "pip install 'feddcd[flower]'": INDEX,
-        "pip install --require-hashes -r requirements-site.lock": INDEX,
+        "pip install --no-deps --require-hashes -r requirements-site.lock": INDEX,
         "pip install --no-deps --no-build-isolation .": INDEX,
         "pip download 'feddcd[flower]' -d wheelhouse": INDEX,
         "pip install --no-index --find-links wheelhouse 'feddcd[flower]'": INDEX,

@@ -3,7 +3,7 @@
     python tools/race_tables.py [--check]
 
 docs/race-8-bits.csv has the rows of the file race.csv of the race, docs/race-64-bits.csv those of
-older races. Each table stands between the lines `<!-- table NAME -->` and `<!-- end -->`;
+a race with 64 bits. Each table stands between the lines `<!-- table NAME -->` and `<!-- end -->`;
 everything else on the page is written by hand.
 """
 
@@ -131,7 +131,7 @@ def headline() -> str:
     rows = [
         ["fewest bytes", of(default, 1), of(tuned, 1)],
         ["at most twice the fewest bytes", of(default, 2), of(tuned, 2)],
-        ["fewest bytes, if all methods send 64 bits (an older race)", of(wide, 1), "not measured"],
+        ["fewest bytes, if all methods send 64 bits", of(wide, 1), "not measured"],
     ]
     tuning = "Point-SAGA, FedDyn, FedADMM and L-BFGS are tuned"
     return lines(["FedQN needs the", "all methods have default settings", tuning], rows)

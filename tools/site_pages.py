@@ -40,10 +40,9 @@ in place of a bar, about every ten seconds.
 In a terminal, tables and notes take its width. If a table of `glm` or `describe` is too wide, some
 of its columns stand below the others. The files of a command always have the full width.
 
-- `--quiet` prints only errors, and notes that a result is not proven or that a part of it is
-  missing.
+- `--quiet` prints only errors, and notes that a result is not proven or not complete.
 - `--json` prints the result as one JSON document, and nothing else, to standard output.
-- `-v` prints versions and times. After an error, it also prints the line of code.
+- `-v` prints versions and times. After an error, it also prints where in the code it happened.
 - The environment variable `NO_COLOR=1` switches colours off.
 """
 

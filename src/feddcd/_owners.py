@@ -32,4 +32,4 @@ def to_own(error: Exception) -> str:
     if file == folder or folder != os.geteuid():
         return ""
     give = f"chown {shlex.quote(owner_of(path.parent))} {shlex.quote(shown(path))}"
-    return printable(f"this file belongs to the account {owner_of(path)}. As root: {give}")
+    return printable(f"this file belongs to the account {owner_of(path)!r}. As root, run: {give}")

@@ -27,7 +27,7 @@ def proxy_of(address: str) -> str:
     if not whole:
         raise SpecError(
             "feddcd cannot use the proxy in the environment variable HTTPS_PROXY (or ALL_PROXY): "
-            "write it as http://HOST:PORT"
+            "write the proxy as http://HOST:PORT"
         )
     return url
 

@@ -66,8 +66,8 @@ def _remedied(reason: ValueError, text: str) -> str:
     if (at := re.search(r"Invalid value \(at line (\d+)", str(reason))) is not None:
         line = text.split("\n")[int(at[1]) - 1]
         if (bare := BARE.match(line)) is not None:
-            own = "neither a number, nor true or false, nor a text in quotes"
-            return f"in line {at[1]}, {bare[1]} = {bare[2]} is {own}"
+            own = f"in line {at[1]}, feddcd cannot read {bare[1]} = {bare[2]}"
+            return f"{own}; write a number, true, false, or a text in quotes"
     if (at := re.search(r"Expected newline .*\(at line (\d+)", str(reason))) is not None:
         line = text.split("\n")[int(at[1]) - 1]
         if (found := COMMA.match(line)) is not None:
@@ -146,10 +146,10 @@ def typed(cls: type, name: str, value: Any) -> Any:
     if kind is tuple and isinstance(value, list):
         value = tuple(value)
     if not isinstance(value, kind) or (kind is not bool and isinstance(value, bool)):
-        quoted = unquoted(value) if kind in (int, float) else ""
-        raise SpecError(f"{name} should be {KINDS.get(kind, kind.__name__)}, got {value!r}{quoted}")
+        quoted, told = unquoted(value) if kind in (int, float) else "", f"the setting {name!r}"
+        raise SpecError(f"{told} should be {KINDS.get(kind, kind.__name__)}, got {value!r}{quoted}")
     if kind is float and value != value:
-        raise SpecError(f"{name} should be a number, got {value}")
+        raise SpecError(f"the setting {name!r} should be a number, got {value}")
     return value
 
 
@@ -174,7 +174,7 @@ def number(*, positive: bool = True, most: float = math.inf) -> Limit:
         real = float(value) if type(value) in (int, float) else math.nan
         if not 0 <= real < math.inf or (real == 0 and positive):
             bound = "> 0" if positive else ">= 0"
-            told = f"{name} should be a finite number {bound}, got {value!r}"
+            told = f"the setting {name!r} should be a finite number {bound}, got {value!r}"
             raise SpecError(f"{told}{unquoted(value)}")
         if real > most:
             least = "0 <" if positive else "0 <="
@@ -189,7 +189,7 @@ def whole(least: int = 1) -> Limit:
 
     def check(name: str, value: Any) -> int:
         if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            told = f"{name} should be a whole number >= {least}, got {value!r}"
+            told = f"the setting {name!r} should be a whole number >= {least}, got {value!r}"
             raise SpecError(f"{told}{unquoted(value)}")
         return value
 
@@ -198,5 +198,5 @@ def whole(least: int = 1) -> Limit:
 
 def word(name: str, value: Any) -> str:
     if not isinstance(value, str):
-        raise SpecError(f"{name} should be a word, got {value!r}")
+        raise SpecError(f"the setting {name!r} should be a word, got {value!r}")
     return value

@@ -217,9 +217,9 @@ def other_columns(names: list[str], used: tuple[str, ...]) -> str:
     """What is wrong with the columns of X beside those of the fit."""
     more, less = [c for c in names if c not in used], [c for c in used if c not in names]
     if not (found := more or less):
-        return "the columns of X have another order than in the fit"
+        return "the columns of X are in another order than in the fit; use the order of the fit"
     what, it = ("column", "it") if len(found) == 1 else ("columns", "them")
-    named = f"the {what} {', '.join(found[:5])}{', ...' if len(found) > 5 else ''}"
+    named = f"the {what} {', '.join(map(repr, found[:5]))}{', ...' if len(found) > 5 else ''}"
     if more:
         return f"X has {named}, but the model was fitted without {it}"
-    return f"X lacks {named}, with which the model was fitted"
+    return f"X does not have {named}, but the model was fitted with {it}"

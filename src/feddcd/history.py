@@ -127,7 +127,7 @@ def _number(i: int, row: list[str], j: int) -> float:
             return int(text)
         return float(text) if text else float("nan")
     except ValueError:
-        got = repr(row[j]) if j < len(row) else "nothing"
+        got = (repr(row[j]) if row[j] else "an empty entry") if j < len(row) else "nothing"
         raise SpecError(
             f"line {i + 2} must have a number in the column {COLUMNS[j]!r}, but has {got}"
         ) from None

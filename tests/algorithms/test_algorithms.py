@@ -859,8 +859,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("build", "message"),
         [
-            (lambda: FedDCD(start="else"), "the setting 'start' must be own or model, not 'else'"),
-            (lambda: FedDCD(eta=2.0), "need 0 < eta < 2, got eta=2.0"),
+            (
+                lambda: FedDCD(start="else"),
+                "the setting 'start' must be 'own' or 'model', not 'else'",
+            ),
+            (lambda: FedDCD(eta=2.0), "the setting 'eta' must be above 0 and below 2, got eta=2.0"),
             (lambda: AccFedDCD(2, 4, sets=3), "the setting 'sets' must be 1 or 2, not 3"),
             (lambda: AccFedDCD(2, 4, kappa=1.5), "need 0 < kappa <= 1, got kappa=1.5"),
             (lambda: PointSAGA(2, 4, rho=0.0), "the setting 'rho' must be above 0, got rho=0.0"),

@@ -130,7 +130,7 @@ def test_what_a_method_sends_is_stated_not_guessed():
             {"settings": {"lr": lambda *_: 1.0}},
             (
                 "the method feddcd cannot have the setting 'lr', because local solvers "
-                "already have it: choose another name"
+                "have a setting with this name: choose another name"
             ),
         ),
     ],

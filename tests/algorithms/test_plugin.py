@@ -155,7 +155,7 @@ def test_it_is_known_by_its_name(fedsplit):
     result = feddcd.run("wine", algorithm="fedsplit", settings={"a": 0.1}, **few)
     assert result.summary["algorithm"] == "fedsplit"
     for settings, reason in (
-        ({"a": -1}, "a should be a finite number > 0, got -1"),
+        ({"a": -1}, "the setting 'a' should be a finite number > 0, got -1"),
         ({"b": 1}, "fedsplit has no setting 'b'"),
     ):
         with pytest.raises(SpecError, match=reason):
@@ -229,7 +229,10 @@ BROKEN = {
     "gone": ("nowhere:ROW", "ModuleNotFoundError: No module named 'nowhere'"),
     "feddcd": (
         "fedsplit:FEDSPLIT",
-        "feddcd is a method of feddcd itself, and another package cannot replace it",
+        (
+            "feddcd already has a method with the name 'feddcd', and another package cannot "
+            "replace it"
+        ),
     ),
     "other": (
         "fedsplit:FEDSPLIT",

@@ -155,7 +155,7 @@ def test_bits_that_a_method_cannot_have_are_refused():
     few = SITES | {"rounds": 4}
     with pytest.raises(SpecError, match="bits"):
         feddcd.run(DATA, algorithm=MinibatchSGD(), bits=7, **few)
-    with pytest.raises(SpecError, match=r"leave out lr\. .* only the setting bits"):
+    with pytest.raises(SpecError, match=r"leave out 'lr'\. .* only the setting 'bits'"):
         feddcd.run(DATA, algorithm=MinibatchSGD(), settings={"bits": 8, "lr": 1}, **few)
 
 

@@ -194,5 +194,5 @@ def test_where_the_others_have_gone_astray_late_sites_are_asked_at_first(monkeyp
 def test_a_dependent_column_is_refused_when_a_site_is_late():
     frames = drawn()
     frames = {site: d.assign(b=d["a"] * 2 + 1) for site, d in frames.items()}
-    with pytest.raises(DataError, match="the column b can be computed from Intercept, a"):
+    with pytest.raises(DataError, match="the column 'b' can be computed from 'Intercept', 'a'"):
         asked_with(frames, lambda number, site: site != "s3" or number >= 4)

@@ -68,7 +68,7 @@ def test_the_site_with_which_the_others_are_compared_is_named():
     fit = fitted("death ~ age", site_effects="fixed")
     assert "site[...]: reference Basel\n" in fit.summary()
     for text in (fit.result_.to_markdown(), fit.result_.to_latex()):
-        assert "Each coefficient of a site compares this site with the site Basel." in text
+        assert "Each coefficient of a site compares this site with the site 'Basel'." in text
 
 
 def test_sites_without_an_intercept_are_compared_with_none():

@@ -156,7 +156,7 @@ def test_over_a_federation(tmp_path, quick):
     ("plan", "lines", "reason"),
     thinned(
         [
-            ({"least": 3}, "min_per_level = 5", "shows cells with 3 rows (least = 3)"),
+            ({"least": 3}, "min_per_level = 5", "shows cells with only 3 rows (least = 3)"),
             (
                 {"quantiles": "exact"},
                 'kinds = ["columns", "counts", "means", "parts"]',
@@ -385,13 +385,13 @@ def test_counts_are_whole(part, value, reason):
     ("values", "reason"),
     [
         ({}, "the columns are missing"),
-        ({"columns": []}, "columns must be a list of names"),
+        ({"columns": []}, "the setting 'columns' must be a list of names"),
         ({"columns": ["age", "C(age)"]}, "has 'age' twice"),
         ({"columns": ["age"], "by": "age"}, "is the column of the groups"),
         ({"columns": ["age"], "least": -1}, "whole number least >= 0"),
         (
             {"columns": ["age"], "quantiles": "some"},
-            "quantiles must be one of rounded, exact, none",
+            "the setting 'quantiles' must be one of 'rounded', 'exact', 'none'; got 'some'",
         ),
         (
             {"columns": ["age"], "shares": [0.5, 0.1]},
@@ -446,7 +446,7 @@ def test_identifiers_are_left_out_by_name(tmp_path, monkeypatch):
     done = cli("describe", "p.csv", "--codebook", "codebook.toml", "--out", "agreed")
     said = " ".join(done.output.split())
     told = "The column 'nights' is not in the table, because the codebook says that its type is"
-    assert f"{told} identifier." in said, said
+    assert f"{told} 'identifier'." in said, said
     assert "are not in the table, because the codebook has no entry for them." in said
     assert "nights" not in (tmp_path / "agreed" / "job.toml").read_text()
 
@@ -590,7 +590,7 @@ def test_odd_columns():
     assert table.levels[0].levels == ("False", "True")
     assert feddcd.describe(d, ["flag"]).n_exchanges == 1
     with pytest.raises(
-        DataError, match="x is inf at row 1, but it must be a finite number or missing"
+        DataError, match="the value of 'x' is inf at row 1, but must be finite or missing"
     ):
         feddcd.describe(pd.DataFrame({"x": [1.0, np.inf]}))
     huge = pd.DataFrame({"x": [1e300, -1e-300, 5e-324, 3.0, 1e22 + 0.1]})
@@ -639,7 +639,7 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
     done = cli("describe", "p.csv", "--column", "age", "--group", "site", "--out", "out")
     told = " ".join(done.output.split())
     assert (
-        "If you want one column of Table 1 for each value of site, give --by site in place of"
+        "If you want one column of Table 1 for each value of 'site', give --by site in place of"
         in told
     )
     assert "--by" not in (tmp_path / "out" / "table1.md").read_text("utf-8")
@@ -652,17 +652,14 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
     assert "give only --by site. If" in str(done.exception)
     assert "--by site and --group site" in told_in_shell(done.exception)
     done = cli("describe", "p.csv", "--median", "age", "--group", "site", "--out", "bare")
-    told = "The table by site has no line for age: this column has only quantiles, and the sites"
+    told = "The table by site has no line for 'age': this column has only quantiles, and the sites"
     assert told in " ".join(done.output.split())
     done = cli("describe", "p.csv", "--median", "age", "--by", "site", "--out", "one")
     assert "has no line" not in done.output
     with pytest.raises(SpecError, match=r"give only by='site'\. If"):
         feddcd.describe(patients(), by="site", site="site")
     told = " ".join(cli("describe", "--help").output.replace("│", " ").split())
-    assert (
-        "If Table 1 itself has to have one column for each site, give this column to --by in place "
-        "of --group." in told
-    )
+    assert "If you want one column for each site in Table 1, use --by in place of --group." in told
 
 
 @pytest.mark.parametrize(
@@ -681,7 +678,7 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
         ('[describe]\ncolumns = ["agee"]\n', "there is no column 'agee'"),
         (
             '[glm]\nformula = "age ~ sex + site"\n',
-            "'site'.* leave site out of the formula of `feddcd glm`. .* add --site-effects fixed",
+            "'site'.* leave 'site' out of the formula of `feddcd glm`. .* add --site-effects fixed",
         ),
     ],
 )
@@ -699,7 +696,7 @@ def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_pat
     for option in ("--sites", "3"), ("--site", "north"):
         told = str(cli(*words, "site", *option).exception)
         assert told.endswith(
-            f"makes a site for each value of this column, so leave out {option[0]}"
+            f"makes a site for each value of the column 'site', so leave out {option[0]}"
         )
     assert cli(*words, "site").exit_code == 0
 
@@ -707,7 +704,7 @@ def test_a_trial_in_which_no_site_can_take_part_is_not_made(job, reason, tmp_pat
 def test_a_level_in_two_ways_in_one_file_is_told_without_sites():
     d = patients()
     d.loc[0, "sex"] = str(d.sex[0]).upper()
-    with pytest.raises(DataError, match="one level of sex is written in two ways"):
+    with pytest.raises(DataError, match="one level of 'sex' is written in two ways"):
         feddcd.describe(d, ["sex"])
 
 
@@ -720,7 +717,7 @@ def test_what_a_person_gives_by_mistake(tmp_path, monkeypatch):
     patients().to_csv("p.csv", index=False)
     told = str(cli("describe", "p.csv", "--by", "age", "--out", "out").exception)
     assert "the column 'age' (--by) has 70 different values" in told
-    assert "Join the values to fewer groups" in told
+    assert "Combine the values into fewer groups" in told
     with pytest.raises(DataError, match=r"the column 'age' \(by\) has"):
         feddcd.describe(patients(), by="age")
     done = cli("describe", "p.csv", "--column", "age", "--share", "0.9", "--share", "0.1")

@@ -156,7 +156,7 @@ def test_a_sign_is_explained_only_if_it_is_there():
     few = rows.assign(age=rows.age.where(rows.index > 2))
     hidden = describe(few, ["age"], least=5).summary()
     assert told in hidden
-    assert "The numbers of rows with values missing in the same columns are not shown" in " ".join(
+    assert "feddcd does not show how many rows have missing values in the same columns" in " ".join(
         hidden.split()
     )
 
@@ -181,7 +181,7 @@ def test_a_list_of_effects_says_how_clear_they_are(tmp_path, slope):
 def test_a_list_of_all_effects_says_so(tmp_path, right, whole):
     fit = FederatedGLM(formula=f"death ~ {right}").fit(patients(), groups="hospital")
     text = written(fit, tmp_path)[0]
-    assert ("This list has all effects, the clearest first: " in text) == whole
+    assert ("This list has all effects. The clearest effect stands first: " in text) == whole
     assert ("that the data show most clearly" in text) == (not whole)
 
 

@@ -132,9 +132,12 @@ def test_site_effects_are_dummies():
     assert_same_fit(model, result)
     assert list(model.table_.index[-2:]) == ["site[b]", "site[c]"]
     np.testing.assert_allclose(model.predict(X, groups=site), result.fittedvalues, rtol=1e-8)
-    with pytest.raises(ValueError, match="the argument groups must name the site of each row"):
+    with pytest.raises(ValueError, match="the argument 'groups' must name the site of each row"):
         model.predict(X)
-    with pytest.raises(ValueError, match="the site 'z' was not part of the fit"):
+    with pytest.raises(
+        ValueError,
+        match="the site 'z' was not part of the fit, so the model cannot predict its rows",
+    ):
         model.predict(X, groups=["z"] * len(X))
 
 

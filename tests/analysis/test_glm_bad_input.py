@@ -96,12 +96,12 @@ CASES = [
     by_array("need a whole number max_exchanges >= 2, got 7.5", max_exchanges=7.5),
     by_array("need a whole number random_state >= 0, got None", random_state=None),
     # penalties
-    by_array("l2 of x0 must be finite and >= 0, got -1", l2=-1.0),
-    by_array("l2 of x0 must be finite and >= 0, got nan", l2=float("nan")),
+    by_array("l2 of the coefficient 'x0' must be finite and >= 0, got -1", l2=-1.0),
+    by_array("l2 of the coefficient 'x0' must be finite and >= 0, got nan", l2=float("nan")),
     by_array("l2: there is no coefficient 'x7'; the coefficients are Intercept, x0, x1",
              l2={"x7": 1.0}),
-    by_array("l2 of x1 must be finite and >= 0, got -2", l2={"x1": -2.0}),
-    by_array("l2 of x1 must be a number, got 'a'", l2={"x1": "a"}),
+    by_array("l2 of the coefficient 'x1' must be finite and >= 0, got -2", l2={"x1": -2.0}),
+    by_array("l2 of the coefficient 'x1' must be a number, got 'a'", l2={"x1": "a"}),
     by_array("the intercept is never penalised; leave it out of l2", l2={"Intercept": 1.0}),
     by_array("l2 has shape (3,), but it must have one value for each of the 2", l2=[1.0, 2.0, 3.0]),
     by_array("l2 must be a number, a dict or an array, got 'lots'", l2="lots"),
@@ -121,7 +121,8 @@ CASES = [
     by_formula("offset(log(time)) is -inf at row 5, where time is 0, but it must be",
                "count ~ age + offset(log(time))",
                frame().assign(time=ones(5, 0.0)), family="poisson"),
-    by_formula("offset(sex) must be one column of numbers, but sex", "death ~ age + offset(sex)"),
+    by_formula("offset(sex) must be one column of numbers, but the column 'sex'",
+               "death ~ age + offset(sex)"),
     by_formula("the formula already has the outcome 'death', so leave out y", y=Y),
     by_formula("a formula needs a DataFrame, got ndarray", data=array(), groups=SITE),
     by_formula("an offset has no meaning for family='multinomial'", "sex ~ age + offset(dose)",
@@ -133,12 +134,13 @@ CASES = [
     by_array("age must be a column of numbers, but has the", frame()[["age"]].astype("category")),
     by_formula("7; to leave out such rows, give missing='drop'", data=put("dose", 7, np.nan),
                missing="error"),
-    by_array("x1 has no value at row 4", array(4), missing="error"),
-    by_array("y has no value at row 2", y=np.where(np.arange(N) == 2, np.nan, Y), missing="error"),
-    by_array("offset has no value at row 6", offset=ones(6, np.nan), missing="error"),
+    by_array("'x1' has no value at row 4", array(4), missing="error"),
+    by_array("'y' has no value at row 2",
+             y=np.where(np.arange(N) == 2, np.nan, Y), missing="error"),
+    by_array("'offset' has no value at row 6", offset=ones(6, np.nan), missing="error"),
     by_array("x1 is inf at row 4, but it must be a finite", array(4, np.inf), missing="error"),
     by_array("x1 is -inf at row 9, but it must be a finite number", array(9, -np.inf)),
-    by_array("no row has values in all columns; x1 is missing in 24 rows", array(slice(None))),
+    by_array("no row has values in all columns; 'x1' has no value in 24 rows", array(slice(None))),
     by_array("X has no rows (its shape is (0, 2))", np.zeros((0, 2)), [], []),
     by_formula("the data frame has no rows", data=frame()[:0]),
     by_array("X must have two dimensions, rows and columns; got shape (24,)", np.ones(N)),
@@ -151,45 +153,50 @@ CASES = [
     by_array("must be finite and >= 0, got nan at row 3", sample_weight=ones(3, np.nan)),
     by_array("sample_weight is zero in every row", sample_weight=0 * ones()),
     by_array("sample_weight must be numbers, got 'much'", sample_weight=["much"] * N),
-    by_array("no column is left for X", frame()[["site", "death"]], y="death", groups="site"),
+    by_array(
+        "no column is left for X; already in use: '", frame()[["site", "death"]], y="death",
+        groups="site",
+    ),
     # sites
-    by_array("groups is missing: say which site each row belongs to", groups=None),
+    by_array("the argument 'groups' is missing: give the site of each row", groups=None),
     by_array("groups has 2 values, but the table has 24 rows", groups=["a", "b"]),
     by_formula((
         "groups: there is no column 'sit'; did you mean 'site'? the columns are age, dose, sex, "
         "death, count, site"
     ), groups="sit"),
-    by_formula("groups has no value at row 8, but each row", data=put("site", 8, None)),
-    by_array("groups contains numbers and words",
+    by_formula("'groups' has no value at row 8, but each row", data=put("site", 8, None)),
+    by_array("'groups' contains both numbers and words",
              groups=np.array([1, "a"] * (N // 2), dtype=object)),
     # responses
-    by_array("y must be 0 or 1, got 2.0 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
-    by_array("y must be 0 or 1, or a share with the number of trials in sample_weight, got 0.5 at "
-             "row 5", y=np.where(np.arange(N) == 5, 0.5, Y)),
+    by_array("'y' must be 0 or 1, got 2.0 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
+    by_array("'y' must be 0 or 1, or a share if sample_weight has the number of trials, got 0.5 "
+             "at row 5", y=np.where(np.arange(N) == 5, 0.5, Y)),
     by_array("y must be numbers, got 'yes' at row 0", y=["yes", "no"] * (N // 2),
              family="gaussian"),
-    by_array("y has 3 different values, 'a', 'b', 'c', but family='binomial' needs two",
+    by_array("the outcome 'y' has 3 different values, 'a', 'b', 'c', but family='binomial' needs "
+             "two",
              y=["a", "b", "c"] * (N // 3)),
-    by_array("y is 'a' in every row, but binomial needs two values", y=["a"] * N),
+    by_array("the outcome 'y' is 'a' in every row, but family binomial needs two values",
+             y=["a"] * N),
     by_array("event='dead' is not possible, because 'y' has only the values 'no' and 'yes'.",
              y=["yes", "no"] * (N // 2), event="dead"),
     by_array("event='yes' works only with family='binomial' or family='quasibinomial'",
              family="poisson", event="yes"),
-    by_array("y is 1 in every row, but binomial needs both 0 and 1", y=ones()),
-    by_array("y must be a count (a number >= 0), got -1.0 at row 1", y=-Y, family="poisson"),
-    by_array("y is 0 in every row, so no finite model fits the data", y=0 * Y, family="poisson"),
-    by_array("y must be finite, got inf at row 2", y=ones(2, np.inf), family="gaussian"),
-    by_array("y is 1 in every row", y=ones(), family="gaussian"),
-    by_array("y is 1.0 in every row, but multinomial needs two", y=ones(), family="multinomial"),
-    by_array("y: the class 2.0 occurs only once, at row 5, but must occur at least twice",
+    by_array("'y' is 1 in every row, but binomial needs both 0 and 1", y=ones()),
+    by_array("'y' must be a count (a number >= 0), got -1.0 at row 1", y=-Y, family="poisson"),
+    by_array("'y' is 0 in every row, so no finite model fits the data", y=0 * Y, family="poisson"),
+    by_array("'y' must be finite, got inf at row 2", y=ones(2, np.inf), family="gaussian"),
+    by_array("'y' is 1 in every row", y=ones(), family="gaussian"),
+    by_array("'y' is 1.0 in every row, but multinomial needs two", y=ones(), family="multinomial"),
+    by_array("'y': the class 2.0 occurs only once, at row 5, but must occur at least twice",
              y=np.where(np.arange(N) == 5, 2, Y), family="multinomial"),
     # models without one answer
-    by_array("the column x1 has the same value in every row", np.c_[array()[:, :1], 3 * ones()]),
-    by_array("the column x1 is 0 in every row", np.c_[array()[:, :1], 0 * ones()]),
-    by_array("the column x2 can be computed from x0, x1", np.c_[array(), array() @ [2, -1]]),
-    by_formula("C(sex2)[T.m] can be computed from", "death ~ C(sex) + C(sex2)",
+    by_array("the column 'x1' has the same value in every row", np.c_[array()[:, :1], 3 * ones()]),
+    by_array("the column 'x1' is 0 in every row", np.c_[array()[:, :1], 0 * ones()]),
+    by_array("the column 'x2' can be computed from 'x0', 'x1'", np.c_[array(), array() @ [2, -1]]),
+    by_formula("'C(sex2)[T.m]' can be computed from", "death ~ C(sex) + C(sex2)",
                frame().assign(sex2=frame()["sex"])),
-    by_formula("site[b] can be computed from", "death ~ age + C(site)", site_effects="fixed"),
+    by_formula("'site[b]' can be computed from", "death ~ age + C(site)", site_effects="fixed"),
     by_array("a model with 4 coefficients needs more than 4 rows, got 3", np.eye(3),
              [1, 2, 3.0], [1, 1, 2], family="gaussian"),
 ]  # fmt: skip
@@ -233,7 +240,7 @@ def test_refused_at_predict(X, options, message):
 
 def test_refused_at_predict_from_arrays():
     with pytest.raises(
-        ValueError, match="X has the column x2, but the model was fitted without it"
+        ValueError, match="X has the column 'x2', but the model was fitted without it"
     ):
         fitted_array().predict(np.ones((2, 3)))
     with pytest.raises(ValueError, match="x1 is inf at row 4"):

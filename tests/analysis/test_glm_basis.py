@@ -100,11 +100,11 @@ def test_each_site_does_so_with_its_own_rows():
 
 
 DEPENDENT = {
-    "y ~ year + I(year**2) + I(year**3)": r"I\(year\^3\) can be computed from",  # NA in R
-    "y ~ year + I(2 * year + 3)": r"I\(2 \* year \+ 3\) can be computed from Intercept, year",
-    "y ~ year + I(year**2) + I((year - 2000)**2)": "can be computed from Intercept, year, I",
-    "y ~ x + I(0 * x + 7)": r"I\(0 \* x \+ 7\) has the same value in every row",
-    "y ~ x + I(0 * x)": r"I\(0 \* x\) is 0 in every row",
+    "y ~ year + I(year**2) + I(year**3)": r"'I\(year\^3\)' can be computed from",  # NA in R
+    "y ~ year + I(2 * year + 3)": r"'I\(2 \* year \+ 3\)' can be computed from 'Intercept', 'year'",
+    "y ~ year + I(year**2) + I((year - 2000)**2)": "can be computed from 'Intercept', 'year', 'I",
+    "y ~ x + I(0 * x + 7)": r"'I\(0 \* x \+ 7\)' has the same value in every row",
+    "y ~ x + I(0 * x)": r"'I\(0 \* x\)' is 0 in every row",
 }
 
 

@@ -96,13 +96,13 @@ def test_json_says_how_a_row_becomes_columns():
     formula = "y ~ 0 + job + age + C(sex) + age:C(a, Treatment) + C(b, Sum)"
     design = export.document(stand_in("binomial", formula=formula).result_)["design"]
     assert {c["name"]: c["value"] for c in design["columns"]} == {
-        "job[b]": "1 where job is b, else 0",
-        "job[x:y]": "1 where job is x:y, else 0",
+        "job[b]": "1 where 'job' is 'b', else 0",
+        "job[x:y]": "1 where 'job' is 'x:y', else 0",
         "age": "age, a number",
-        "C(sex)[T.m]": "1 where sex is m, else 0 (also for f)",
+        "C(sex)[T.m]": "1 where 'sex' is 'm', else 0 (also for 'f')",
         "C(b, Sum)[S.b]": "the contrast [S.b] of b (sum)",
         "age:C(a, Treatment)[T.x:y]":
-            "the product of (age, a number) and (1 where a is x:y, else 0 (also for b))",
+            "the product of (age, a number) and (1 where 'a' is 'x:y', else 0 (also for 'b'))",
     }  # fmt: skip
     plain = export.document(stand_in("binomial", names=["age[years]", "site[b]"]).result_)["design"]
     assert [c["value"] for c in plain["columns"]] == ["age[years], a number", "site[b], a number"]

@@ -125,7 +125,7 @@ def test_robust_standard_errors_allow_for_over_dispersion(family, covariance):
     for told in (fit.summary(), " ".join(_words.cautions(fit)), paper):
         assert "The outcomes vary more than the family allows" in told
         assert ("the standard errors are too small" in told) == (covariance == "model")
-        allowed = "standard errors of this table take this into account." in told
+        allowed = "standard errors of this table take this larger variation into account." in told
         assert allowed == (covariance != "model")
         cure = f"the standard errors are too small. Use {CURES[family]}."
         assert (cure in told) == (covariance == "model" and told != paper)

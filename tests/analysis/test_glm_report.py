@@ -187,7 +187,7 @@ SAYS = {
                        "so there is no curve"],
     "many columns": ["times the expected count",
                      "only 24 of the 120 effects: those with the smallest p-values"],
-    "multinomial": ["the odds of mid against low", "sites do not send groups of predictions"],
+    "multinomial": ["the odds of 'mid' against 'low'", "sites do not send groups of predictions"],
     "nine rows": ["too few rows to show groups"],
     "proven to rounding": ["no coefficient is further than 1e-15 standard errors"],
     "site effects": ["so the effects compare only rows of the same site"],
@@ -326,7 +326,7 @@ def test_columns_of_unlike_units_have_a_scale_each(tmp_path):
     for table in (fit.table_, fit.original_table_):
         table.loc["age", ["coef", "std_err", "ci_low", "ci_high"]] *= 1e-5
     found = page(tmp_path, fit)
-    assert "each line of the figure has its own scale" in found.text
+    assert "each effect has its own scale" in found.text
     row = next(row for row in found.table("Effects") if row[0] == "age")
     assert math.isclose(number(row[2].split()[0]), fit.table_.loc["age", "coef"], rel_tol=1e-3)
     html = (tmp_path / "a" / "report.html").read_text(encoding="utf-8")
@@ -370,7 +370,8 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
     assert "An increase of Age at admission by 10 years is associated with" in found.text
     assert "do not change. The size of an increase is a round number near the st" in found.text
-    assert "The amount behind “per” is a round number near the standard deviation" in found.text
+    step = "is the size of the increase: a round number near the standard deviation"
+    assert f"The amount after “per” {step}" in found.text
     assert "times the odds of death in hospital" in found.text
     events = int((frame.died == "yes").sum())
     assert f"The event is death in hospital, and it occurred {events} times." in found.text
@@ -422,15 +423,15 @@ def of_two_terms():
 
 
 CURVE = (
-    "No effect is {} for {}: several of these coefficients belong to the same column and change "
-    "together (a power, a polynomial or a spline), so no single one is an effect."
+    "No effect is {} for {}: in a power, a polynomial or a spline, several coefficients belong to "
+    "the same column and change together. One of them alone is not an effect."
 )
 CROSS = (
     "No effect is listed for {}: the effect of a column in an interaction depends on the other "
     "columns of the interaction."
 )
 DRAWN = (
-    "If a column is in an interaction, the line of this column shows its effect at one value of "
+    "If a column is in an interaction, the line of this column shows the effect at one value of "
     "the other column."
 )
 CODED = (
@@ -518,7 +519,7 @@ def test_standardised_effects_are_told_in_the_units_of_the_columns(tmp_path):
     assert f"that is {_text.number(b, 3)} higher" in _words.effects(fit.result_)[0]
     assert "for one standard deviation more" in page(tmp_path, fit).text
     assert (
-        "Each coefficient is the effect of one more standard deviation of its column"
+        "Each coefficient is the effect of one standard deviation more in its column"
         in fit.summary()
     )
 

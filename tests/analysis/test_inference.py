@@ -75,7 +75,7 @@ def test_likelihood_ratio_of_each_term(name):
             (
                 "low ~ smoke + race + lwt + age",
                 {},
-                "not nested: the two models have the same columns",
+                "the two models have the same columns, but the larger model must have more columns",
             ),
             ("smoke ~ age", {}, "only models with the same outcome; got smoke and low"),
             ("low ~ age", {"l2": 1.0}, "without a penalty"),
@@ -202,8 +202,8 @@ def test_no_text_is_ever_evaluated():
     thinned(
         [
             ({"agee": 1}, "no coefficient 'agee'; did you mean 'age'"),
-            ({"age": "1"}, "weight of age must be a finite number"),
-            ({"age": np.inf}, "weight of age must be a finite number"),
+            ({"age": "1"}, "weight of 'age' must be a finite number"),
+            ({"age": np.inf}, "weight of 'age' must be a finite number"),
             ({"age": 0}, "names no coefficient"),
             (3, "a text such as 'a - b = 0', or a dict with a weight for each coefficient; got 3"),
         ],

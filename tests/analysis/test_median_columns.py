@@ -72,10 +72,10 @@ def test_the_command_says_which_option_and_what_to_do(tmp_path, monkeypatch, cap
     [
         (
             'type = "category"\nlevels = ["a", "b"]',
-            "the list median has 'ward', which is counted by level. Remove",
+            "the setting 'median' names 'ward', which is counted by level. Remove",
         ),
         ('type = "date"', "the column 'ward' is a date"),
-        ('type = "identifier"', "for 'ward', because an identifier cannot have a role"),
+        ('type = "identifier"', "for the column 'ward', because an identifier cannot have a role"),
         ('type = "number"', ""),
     ],
 )

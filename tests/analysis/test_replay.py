@@ -87,7 +87,7 @@ def test_what_needs_single_sites_is_refused_by_name():
         model.fit(patients(), groups="site")
     with pytest.raises(SpecError, match="answers='sum' needs the answer of every site"):
         FederatedGLM("binomial", "y ~ x", answers="sum", absent=0.2).fit(patients(), groups="site")
-    with pytest.raises(SpecError, match="answers must be one of sum, each; got 'all'"):
+    with pytest.raises(SpecError, match="'answers' must be 'sum' or 'each'; got 'all'"):
         FederatedGLM("binomial", "y ~ x", answers="all").fit(patients(), groups="site")
 
 

@@ -161,7 +161,7 @@ def test_a_site_answers_no_question_that_picks_out_a_row():
         ),
         (
             {"covariance": "HC1", "max_exchanges": 2},
-            "max_exchanges=2 is too small: no step has made the loss smaller yet",
+            "max_exchanges=2 is too small: no step has made the loss smaller yet. Use a larger",
         ),
     ],
 )

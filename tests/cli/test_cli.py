@@ -161,7 +161,8 @@ def test_a_setting_without_a_method_says_whose_it_is_and_bits_choose_no_method(c
     few = "run --data wine --clients 4 --rounds 2"
     feddcd(f"{few} --set eta=0.5 --out a")
     shown = " ".join(capsys.readouterr().out.split())
-    assert "method: feddcd, because a setting of a method is given, but no method; to use" in shown
+    why = "the command has a setting of a method, but does not name the method; to use"
+    assert f"method: feddcd, because {why}" in shown
     feddcd(f"{few} --bits 16 --out b")
     assert "method: fedqn, because the model is convex" in capsys.readouterr().out
     assert summary("b")["bits"] == 16
@@ -310,6 +311,25 @@ def test_the_demo_compares_methods_at_equal_bits(tmp_path, monkeypatch):
     assert {name: settings[name]["bits"] for name in methods} == dict.fromkeys(_run.DEMO, 8)
     written = tomllib.loads((tmp_path / "demo" / "compare.toml").read_text())
     assert written["settings"] == settings
+    (tmp_path / "demo" / "fedqn").mkdir()
+    _run.demo_command(tmp_path / "demo", quiet=True)
+    assert not (tmp_path / "demo" / "fedqn").exists(), "it replaces its own folder"
+
+
+def test_the_demo_deletes_no_comparison_of_the_user(tmp_path, monkeypatch):
+    from feddcd._errors import FolderError
+    from feddcd.cli import _run
+    from feddcd.runs.folder import save_race
+
+    monkeypatch.setattr(_run, "race", lambda *wish: None)
+    for k, text in enumerate(("", "no toml [", None)):
+        mine = tmp_path / f"mine{k}"
+        save_race(mine, {"data": "wine", "clients": 3}, ["fedqn"], {})
+        if text is not None:
+            (mine / "compare.toml").write_text(text)
+        with pytest.raises(FolderError):
+            _run.demo_command(mine, quiet=True)
+        assert (mine / "compare.toml").exists()
 
 
 def test_all_models_are_run():

@@ -105,14 +105,18 @@ REFUSED = {
         changed("age", "n/a"),
         "",
         "p.csv: column 'age' has 'n/a' on line 6, but other values of this column are "
-        "numbers: correct this value. Give --na n/a if it means a missing value. If the column",
+        "numbers: correct this value. If 'n/a' means a missing value, give --na n/a. If the column",
     ),
     "a full stop, as SAS writes it": (
         changed("age", "."),
         "",
-        "correct this value. Give --na '.' if it means a missing value. If the column",
+        "correct this value. If '.' means a missing value, give --na '.'. If the column",
     ),
-    "one with a blank": (changed("age", "not known"), "", "Give --na 'not known' if"),
+    "one with a blank": (
+        changed("age", "not known"),
+        "",
+        "missing value, give --na 'not known'. If",
+    ),
     "a percent sign": (
         patients().assign(age="45%"),
         "",
@@ -166,11 +170,11 @@ def test_names_are_found_in_either_spelling(capsys):
 @pytest.mark.parametrize(
     ("option", "message"),
     [
-        ("--decimal ;", "p.csv: --decimal must be . or , and not ';'"),
+        ("--decimal ;", "p.csv: --decimal must be '.' or ',' but is ';'"),
         ("--sep ab", "--sep must be one character, such as ';' or '\\t' for a tab; got 'ab'"),
         (
             "--encoding klingon",
-            "p.csv: there is no text encoding 'klingon'; --encoding must be one of",
+            "p.csv: there is no text encoding 'klingon'; --encoding can be, for example, utf-8,",
         ),
         ("--sheet one", "p.csv: --sheet works only for .xlsx files"),
         (
@@ -246,20 +250,23 @@ def test_references_come_from_the_codebook(capsys):
         (
             "low ~ age + id",
             {},
-            ("the codebook does not allow the role predictor for 'id', because an identifier"),
+            (
+                "the codebook does not allow the role 'predictor' for the column 'id', because an "
+                "identifier"
+            ),
         ),
         ("low ~ age + bmi", {}, "the codebook has no column 'bmi'"),
         (
             "age ~ race",
             {"age": {"roles": ["predictor"]}},
-            "does not allow the role outcome for 'age'",
+            "does not allow the role 'outcome' for the column 'age'",
         ),
         ("low ~ race", {"race": {"levels": ["white"]}}, "p.csv: in the column 'race', "),
         ("low ~ age", {"low": {"range": [0, 0]}}, "column 'low', "),
         (
             "low ~ age",
             {"site": {"roles": ["predictor"]}},
-            "does not allow the role group for 'site'",
+            "does not allow the role 'group' for the column 'site'",
         ),
     ],
 )
@@ -315,7 +322,7 @@ def test_levels_without_a_row_are_named_in_one_file_as_over_sites(family, capsys
     Path("codebook.toml").write_text(tomli_w.dumps({"columns": book}))
     line = f"{FORMULA} --family {family} --codebook codebook.toml"
     said = feddcd(line, capsys)
-    told = "no row has the levels none, never, other, so the table has no coefficients for them"
+    told = "no row has the levels 'none', 'never', 'other', so the table has no coefficients for"
     assert told in " ".join(said.split())
     feddcd("federation init fed --job out/job.toml --data p.csv --group site", capsys)
     assert told in " ".join(feddcd("federation simulate fed --mode each", capsys).split())

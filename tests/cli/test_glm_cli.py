@@ -84,8 +84,8 @@ def test_a_plan_with_an_identifier_is_warned_of(capsys):
 def test_a_plan_with_the_column_of_the_sites_is_warned_of(capsys):
     feddcd(*GLM, "--formula", "death ~ age + hospital", "--out", "with")
     told = " ".join(capsys.readouterr().err.split())
-    assert "a federation cannot use this job, because no site has the column hospital" in told
-    assert "add --site-effects fixed if each site is to have an intercept of its own" in told
+    assert "a federation cannot use this job, because no site has the column 'hospital'" in told
+    assert "If each site needs its own intercept, add --site-effects fixed" in told
     feddcd(*GLM, *F, "--out", "without")
     assert "a federation cannot use" not in " ".join(capsys.readouterr().err.split())
 
@@ -155,7 +155,7 @@ def test_an_offset_that_is_no_logarithm_is_named(capsys):
     counts = ["glm", "p.csv", "--group", "hospital", "--family", "poisson", "--out", "out"]
     feddcd(*counts, "--formula", "visits ~ age + offset(time)", code=2)
     said = capsys.readouterr().err
-    assert "the offset time is too large: it is 607 on average" in said
+    assert "the offset 'time' is too large: it is 607 on average" in said
     assert "write offset(log(time)) in the formula" in said
     feddcd(*counts, "--formula", "visits ~ age", "--offset", "time", code=2)
     assert "the offset is too large" in capsys.readouterr().err
@@ -191,7 +191,8 @@ def test_one_class_is_no_order(capsys):
         "--classes needs at least two classes, for example low,mid,high" in capsys.readouterr().err
     )
     feddcd(*GLM, *ordinal, "--classes", "I,II", code=2)
-    assert "stage must be one of the classes 'I', 'II', got III on line" in capsys.readouterr().err
+    told = "'stage' must be one of the classes 'I', 'II', got 'III' on line"
+    assert told in capsys.readouterr().err
 
 
 def test_a_model_for_scikit_learn_that_is_not_written_is_named(capsys, monkeypatch):
@@ -220,7 +221,8 @@ def test_of_two_words_the_second_counts_as_one(capsys):
     data = patients()
     data.assign(death=np.where(data.death == 1, "yes", "no")).to_csv("words.csv", index=False)
     feddcd("glm", "words.csv", "--group", "hospital", *F, "--out", "a")
-    assert "death: 'yes' counts as 1, 'no' as 0" in capsys.readouterr().err
+    told = "in the outcome 'death', 'yes' counts as 1, and 'no' counts as 0"
+    assert told in capsys.readouterr().err
     feddcd(*GLM, *F, "--out", "b")
     assert Path("a/coefficients.csv").read_bytes() == Path("b/coefficients.csv").read_bytes()
 
@@ -230,7 +232,8 @@ def test_the_event_is_chosen_and_named(capsys):
     words = data.assign(death=np.where(data.death == 1, "died", "lives"))
     words.to_csv("words.csv", index=False)
     feddcd("glm", "words.csv", "--group", "hospital", *F, "--event", "died", "--out", "a")
-    assert "death: 'died' counts as 1, 'lives' as 0" in capsys.readouterr().err
+    told = "in the outcome 'death', 'died' counts as 1, and 'lives' counts as 0"
+    assert told in capsys.readouterr().err
     feddcd(*GLM, *F, "--out", "b")
     assert Path("a/coefficients.csv").read_bytes() == Path("b/coefficients.csv").read_bytes()
     model = json.loads(Path("a/model.json").read_text())
@@ -454,7 +457,8 @@ def test_what_is_not_proven_is_written_and_said(capsys):
     out, err = capsys.readouterr()
     assert "NOT proven: the requested error (tol) is 1e-06 standard errors" in " ".join(out.split())
     told = (
-        "after 2 exchanges, the errors of the coefficients are not proven to be below --tol 1e-06"
+        "after 2 exchanges, feddcd cannot prove that the errors of the coefficients are below "
+        "--tol 1e-06"
     )
     assert err == f"note: {told}; summary.txt says why\n"
     assert {path.name for path in Path("out").iterdir()} == WRITTEN
@@ -499,7 +503,8 @@ def test_sites_are_named_as_in_the_file(capsys):
     data.loc[::8, "hospital"] = "1"
     data.to_csv("p.csv", index=False)
     feddcd(*GLM, "--formula", "death ~ age + hospital", "--out", "out")
-    assert "hospital has '1' and '01', which feddcd reads as two" in capsys.readouterr().err
+    told = "the column 'hospital' has '1' and '01', which feddcd reads as two different sites"
+    assert told in capsys.readouterr().err
     assert json.loads(Path("out/model.json").read_text())["sites"] == 5
     assert list(coefficients().index) == ["Intercept", "age", "hospital"]
 
@@ -579,27 +584,28 @@ BAD = [
     # values
     formula((
         "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
-        "numbers: correct this value. Give --na old if it means a missing value."
+        "numbers: correct this value. If 'old' means a missing value, give --na old."
     ), F[1], GROUP,
             changed(3, "age", "old")),
     case((
         "p.csv: column 'age' has 'old' on line 5, but other values of this column are "
-        "numbers: correct this value. Give --na old if it means a missing value."
+        "numbers: correct this value. If 'old' means a missing value, give --na old."
     ), f"{GROUP} --label death",
          changed(3, "age", "old")),
-    formula("p.csv: dose has no value on line 9; to leave out such rows, give --missing drop", F[1],
-            f"{GROUP} --missing error", changed(7, "dose", np.nan)),
+    formula("p.csv: 'dose' has no value on line 9; to leave out such rows, give --missing drop",
+            F[1], f"{GROUP} --missing error", changed(7, "dose", np.nan)),
     formula("p.csv: age is inf on line 12, but it must be a finite number", F[1], GROUP,
             patients().replace({"age": {patients().age[10]: np.inf}}).assign(dose=1.0)),
-    formula("no row has values in all columns; dose is missing in 240 rows", F[1], GROUP,
+    formula("no row has values in all columns; 'dose' has no value in 240 rows", F[1], GROUP,
             changed(slice(None), "dose", np.nan)),
-    formula("the column dose has the same value in every row, up to rounding, so", F[1], GROUP,
+    formula("the column 'dose' has the same value in every row, up to rounding, so", F[1], GROUP,
             patients().assign(dose=2.5)),
     formula("in every row, so this column cannot be a predictor; leave", F[1], GROUP,
             patients().assign(sex="f")),
-    formula("p.csv: one level of sex is written in two ways, 'm' and 'm ' (first", F[1], GROUP,
+    formula("p.csv: one level of 'sex' is written in two ways, 'm' and 'm ' (first", F[1], GROUP,
             changed(int(patients().index[patients().sex == "m"][-1]), "sex", "m ")),
-    formula("p.csv: key has 1,001 different words, which are too many", "death ~ key", GROUP,
+    formula("p.csv: the column 'key' has 1,001 different words, but a category can have at most "
+            "1,000", "death ~ key", GROUP,
             pd.concat([patients()] * 5)[:1001].assign(key=[f"k{i}" for i in range(1001)])),
     formula("separation: dose predicts some outcomes perfectly", "death ~ age + dose",
             GROUP, patients().assign(dose=lambda d: d.death * (d.index % 12 == 0))),
@@ -608,40 +614,42 @@ BAD = [
     formula("p.csv: offset must be numbers, got", F[1], f"{GROUP} --offset stage"),
     # sites
     formula((
-        "p.csv: hospital is empty on line 4, but each row must have a site; rows without a "
-        "site: 1. Fill in the site, or remove these rows"
+        "p.csv: the column 'hospital' is empty on line 4, but each row must have a site; rows "
+        "without a site: 1. Fill in the site, or remove these rows"
     ), F[1], GROUP,
             changed(2, "hospital", np.nan)),
     formula((
-        "p.csv: one site of hospital is written in two ways, '01' and '01 ' (first on line 6). The "
-        "two words differ only by spaces, or by small and capital letters. Write the site in one "
-        "way in all rows"
+        "p.csv: one site of 'hospital' is written in two ways, '01' and '01 ' (first on line 6). "
+        "The two words differ only by spaces, or by small and capital letters. Write the site in "
+        "one way in all rows"
     ), F[1],
             GROUP, changed(4, "hospital", "01 ")),
     # outcomes
     formula((
-        "p.csv: stage has 3 different words, 'I', 'II', 'III', but --family binomial needs "
-        "two. Use ordinal for words that have an order, multinomial for other words"
+        "p.csv: the column 'stage' has 3 different words, 'I', 'II', 'III', but --family binomial "
+        "needs two. Use ordinal for words that have an order, multinomial for other words"
     ),
             "stage ~ age", GROUP),
     formula((
-        "p.csv: visits has values from 0 to 8, but --family binomial needs 0 and 1. Use "
-        "gaussian for an outcome of any numbers, poisson for counts, multinomial for classes"
+        "p.csv: the outcome 'visits' has values from 0 to 8, but --family binomial needs 0 and 1. "
+        "Use gaussian for an outcome of any numbers, poisson for counts, multinomial for classes"
     ),
             "visits ~ age", GROUP),
     formula((
-        "p.csv: death has shares such as 0.5; name the column with the number of trials "
-        "in --weight, or use --family gaussian"
+        "p.csv: the outcome 'death' has shares such as 0.5: give the column with the number "
+        "of trials as --weight, or use --family gaussian"
     ), "death ~ age", GROUP,
             changed(4, "death", 0.5)),
     formula((
-        "p.csv: sex contains words such as 'f', but --family poisson needs numbers. Use "
-        "binomial for two words, ordinal for words that have an order, multinomial for other words"
+        "p.csv: the outcome 'sex' contains words such as 'f', but --family poisson needs numbers. "
+        "Use binomial for two words, ordinal for words that have an order, multinomial for other "
+        "words"
     ),
             "sex ~ age", f"{GROUP} --family poisson"),
-    formula("death is 1 in every row, but binomial needs both 0 and 1", "death ~ age", GROUP,
+    formula("'death' is 1 in every row, but binomial needs both 0 and 1", "death ~ age", GROUP,
             patients().assign(death=1)),
-    formula("sex is 'f' in every row, but binomial needs two values", "sex ~ age", GROUP,
+    formula("the outcome 'sex' is 'f' in every row, but family binomial needs two values",
+            "sex ~ age", GROUP,
             patients().assign(sex="f")),
     formula("p.csv: dose: the class -", "dose ~ age", f"{GROUP} --family multinomial"),
     # settings, before the file is read
@@ -672,7 +680,7 @@ BAD = [
     # nearly right, or as in R
     formula("got 'binominal'; did you mean 'binomial'?", F[1], "--family binominal"),
     formula("got 'hc3'; did you mean 'HC3'?", F[1], "--covariance hc3"),
-    formula("give the family quasibinomial and --link probit", F[1],
+    formula("Give both separately: the family 'quasibinomial' and --link probit", F[1],
             "--family quasibinomial(link=probit)"),
     formula("formula: relevel(factor(sex), ref='m') is not known", "death ~ "
             "relevel(factor(sex), ref='m')"),

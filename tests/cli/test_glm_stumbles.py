@@ -60,13 +60,13 @@ def test_classes_of_a_column_of_numbers_are_numbers(capsys):
 @pytest.mark.parametrize("formula", ["death ~ person + age", "death ~ ."])
 def test_a_word_for_each_row_is_no_category(capsys, formula):
     text = glm(capsys, formula, code=2)
-    assert "person has 200 different words, one for each row" in text
+    assert "the column 'person' has 200 different words, and no word twice" in text
     assert ". - person" in text
 
 
 def test_two_numbers_as_outcome_can_name_the_event(capsys):
     text = glm(capsys, "coded ~ age", code=2)
-    assert "coded has the two values 1 and 2" in text
+    assert "the outcome 'coded' has the two values 1 and 2" in text
     assert text.endswith("If 2 means the event, add --event 2")
     told = glm(capsys, "coded ~ age", "--event", "2")
     assert glm(capsys, "death ~ age", "--force").partition("Intercept")[2][:60] in told
@@ -82,9 +82,9 @@ def test_a_site_without_a_complete_row_is_named(capsys):
 
 def test_one_level_in_two_ways_is_said_of_the_column(capsys):
     text = glm(capsys, "death ~ sex", code=2)
-    assert re.search(r"one level of sex is written in two ways, .* \(first on line \d+\)", text)
+    assert re.search(r"one level of 'sex' is written in two ways, .* \(first on line \d+\)", text)
     text = said(capsys, "describe", "p.csv", "--column", "sex", "--out", "d", code=2)
-    assert "one level of sex is written in two ways, 'male' and 'Male'" in text
+    assert "one level of 'sex' is written in two ways, 'male' and 'Male'" in text
 
 
 def test_one_level_in_three_ways_is_told_in_all_of_them(capsys):
@@ -92,7 +92,7 @@ def test_one_level_in_three_ways_is_told_in_all_of_them(capsys):
     rows.loc[rows.index[2], "sex"] = "MALE "
     rows.to_csv("p.csv", index=False)
     text = glm(capsys, "death ~ sex", code=2)
-    told = r"one level of sex is written in 3 ways, ('\w+ ?'|, | and | \(first on line \d+\))+\. "
+    told = r"one level of 'sex' is written in 3 ways, ('\w+ ?'|, | and | \(first on line \d+\))+\. "
     assert re.search(f"{told}These words differ only by", text)
     for way in ("'Male'", "'male'", "'MALE '"):
         assert way in text
@@ -113,14 +113,14 @@ def test_a_number_with_words_in_all_rows_is_told_as_such(capsys):
     rows = patients().assign(age=lambda d: d.age.round().astype(int).astype(str) + " y")
     rows.to_csv("p.csv", index=False)
     text = glm(capsys, "death ~ age", code=2)
-    assert "and all other values have 'y' behind a number, too" in text
-    assert "write it without 'y'" in text
+    assert "each value of this column is a number with 'y'" in text
+    assert "write them without 'y'" in text
 
 
 def test_words_with_many_levels_are_told_as_a_category(capsys):
     rows = patients().assign(person=[f"nr. {i % 40}" for i in range(200)])
     rows.to_csv("p.csv", index=False)
-    told = "person has words, so it is a category with 40 levels. If it is a number, write only"
+    told = "'person' has words, so it is a category with 40 levels. If 'person' should be a column"
     assert told in glm(capsys, "age ~ person", "--family", "gaussian")
     rows.assign(death=[int(i % 40 == 7) for i in range(200)]).to_csv("p.csv", index=False)
     text = glm(capsys, "death ~ person", "--force", code=2)
@@ -138,7 +138,7 @@ def test_one_level_in_two_ways_is_refused_in_python_and_in_words_of_an_outcome(o
     """The fit was called proven, and the federation of the same plan died."""
     rows = patients().assign(sex=lambda d: d.sex.str.lower())
     rows.loc[2, "sex"] = other
-    told = "one level of sex is written in two ways"
+    told = "one level of 'sex' is written in two ways"
     with pytest.raises(DataError, match=told):
         FederatedGLM("binomial", "death ~ sex").fit(rows, groups="hospital")
     with pytest.raises(DataError, match=told):
@@ -150,14 +150,14 @@ def test_one_site_in_two_ways_is_refused_everywhere(capsys, other):
     rows = patients().assign(sex="m")
     rows.loc[4, "hospital"] = other
     rows.to_csv("p.csv", index=False)
-    told = f"one site of hospital is written in two ways, 'h0' and {other!r} (first on line 6)"
+    told = f"one site of 'hospital' is written in two ways, 'h0' and {other!r} (first on line 6)"
     assert told in glm(capsys, "death ~ age", code=2)
     where = ("--group", "hospital", "--out", "d")
     assert told in said(capsys, "describe", "p.csv", "--column", "age", *where, code=2)
     Path("job.toml").write_text('[glm]\nformula = "death ~ age"\n')
     data = ("--data", "p.csv", "--group", "hospital", "--job", "job.toml")
     assert told in said(capsys, "federation", "init", "fed", *data, code=2)
-    with pytest.raises(DataError, match="one site of hospital is written in two ways"):
+    with pytest.raises(DataError, match="one site of 'hospital' is written in two ways"):
         FederatedGLM("binomial", "death ~ age").fit(rows, groups="hospital")
 
 
@@ -166,7 +166,8 @@ def test_levels_of_one_site_alone_are_noted(capsys):
     own = rows.hospital == "h1"
     rows.loc[own, "sex"] = rows.sex[own].map({"male": "M", "female": "F"})
     rows.to_csv("p.csv", index=False)
-    assert "sex has 'F' and 'M' only at h1. If other sites" in glm(capsys, "death ~ sex")
+    told = "the levels 'F' and 'M' of the column 'sex' exist only at h1. If other sites"
+    assert told in glm(capsys, "death ~ sex")
     assert "only at" not in glm(capsys, "death ~ severity", "--force")
 
 
@@ -178,7 +179,7 @@ def test_two_codings_of_an_outcome_are_told_by_site(capsys):
     rows["end"] = np.where(own, rows.death.map({0: "alive", 1: "dead"}), rows.death.astype(str))
     rows["end"] = rows.end.replace({"0": "no", "1": "yes"})
     rows.to_csv("p.csv", index=False)
-    told = "late does not have the same two values at all sites: "
+    told = "the outcome 'late' does not have the same two values at all sites: "
     told += "0 and 1 at h0, h2 and h3; 1 and 2 at h1"
     assert told in (text := glm(capsys, "late ~ age", code=2))
     assert "multinomial" not in text
@@ -190,7 +191,8 @@ def test_an_empty_column_of_sites_tells_if_it_has_no_sites(capsys):
     patients().assign(sex="m", age=lambda d: d.age.where(d.index != 3)).to_csv("p.csv", index=False)
     text = said(capsys, "glm", "p.csv", "--group", "age", "--formula", "death ~ asa", code=2)
     assert re.search(
-        r"age is empty on line 5, .* without a site: 1\. \d+ of \d+ sites in the column age", text
+        r"'age' is empty on line 5, .* without a site: 1\. \d+ of \d+ sites in the column 'age'",
+        text,
     )
     assert text.endswith(
         "--group must name the column with the hospital (or bank, ...) of each row"
@@ -202,7 +204,7 @@ def test_two_sites_are_told_early_that_masks_cannot_hide_their_sums(capsys, site
     rows = patients()
     rows["hospital"] = [f"h{i % sites}" for i in range(len(rows))]
     rows.to_csv("p.csv", index=False)
-    told = "with only two sites, masks cannot hide their sums"
+    told = "with only two sites, masks cannot hide the sums of a site"
     assert (told in glm(capsys, "death ~ age")) == (sites == 2)
     init = ("--job", "out/job.toml", "--data", "p.csv", "--group", "hospital")
     assert (told in said(capsys, "federation", "init", "fed", *init)) == (sites == 2)
@@ -211,7 +213,11 @@ def test_two_sites_are_told_early_that_masks_cannot_hide_their_sums(capsys, site
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        (-999, "age is -999 in 3 rows, and no other value is below 0. If -999 means a missing"),
+        (
+            -999,
+            "the column 'age' is -999 in 3 rows, and no other value of this column is below 0. If "
+            "-999 means a missing",
+        ),
         (-9, "If -9 means a missing value, give --na -9"),
         (9999, "If 9999 means a missing value, give --na 9999"),
         (99, None),  # an age

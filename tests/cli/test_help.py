@@ -57,9 +57,9 @@ def test_a_help_text_flows_and_ends_with_an_example(command):
         ("glm p.csv --formula death /root age", "Put the formula into quotes, for example"),
         ("glm p.csv --formula 'death ~ age' sex", "Put the formula into quotes, for example"),
         ("glm p.csv 'death ~ age'", "Give the formula after --formula, for example: --formula"),
-        ("glm p.csv --formula 'death ~ age' --firth true", "takes no value: leave true out"),
-        ("glm --data p.csv", "The data file has no option before it, for example: feddcd glm"),
-        ("describe --data p.csv", "The data file has no option before it"),
+        ("glm p.csv --formula 'death ~ age' --firth true", "takes no value: remove 'true'"),
+        ("glm --data p.csv", "Write no option before the data file, for example: feddcd glm"),
+        ("describe --data p.csv", "Write no option before the data file"),
     ],
 )
 def test_a_mistake_in_the_shell_is_told_with_what_to_do(line, told, capsys):

@@ -26,18 +26,18 @@ def folder(tmp_path_factory):
     return path.parent
 
 
-LARGE = "because some of its sums are too large or not finite: "
+LARGE = "because some of its sums are too large or not finite. What feddcd found: "
 SPOILT = [
-    ("g ~ huge", "gaussian", "the sum of squares of huge is not finite"),
+    ("g ~ huge", "gaussian", "the sum of squares of the column 'huge' is not finite"),
     ("huge ~ x", "gaussian", "the sum of squares of the outcome is not finite"),
     ("huge ~ big", "gaussian", LARGE),
     ("big ~ x + offset(big)", "gaussian", LARGE),
     ("k ~ big", "poisson", LARGE),
-    ("k ~ x + offset(days)", "poisson", "the offset days is too large"),
-    ("b ~ x + offset(off)", "binomial --link cloglog", "the offset off is too large"),
+    ("k ~ x + offset(days)", "poisson", "the offset 'days' is too large"),
+    ("b ~ x + offset(off)", "binomial --link cloglog", "the offset 'off' is too large"),
     ("g ~ log(zero)", "gaussian", "log(zero) is -inf on line 2"),
     ("side ~ x", "binomial", "separation: x predicts"),
-    ("zero ~ x", "poisson", "zero is 0 in every row"),
+    ("zero ~ x", "poisson", "'zero' is 0 in every row"),
     ("big ~ x", "gaussian --link log", "no step made the loss smaller"),
 ]
 FITTED = [

@@ -68,7 +68,7 @@ def test_a_quiet_command_says_errors_and_what_is_not_proven(patients, capfd):
     feddcd("glm p.csv --formula y~age --group hospital --max-exchanges 2 --out a -q", code=1)
     out, err = capfd.readouterr()
     assert out == ""
-    assert "the errors of the coefficients are not proven to be below --tol" in err
+    assert "feddcd cannot prove that the errors of the coefficients are below --tol" in err
     assert len(err.splitlines()) == 1
 
 

@@ -169,12 +169,12 @@ REFUSED = [
     (
         site("s", classes=("u", 1.0)),
         {},
-        "s has the classes 'u', 1, but all must be text, or all numbers",
+        "s has the classes 'u', 1, but classes must be all text or all numbers",
     ),
     (
         site("s", classes=(0.0, np.nan)),
         {},
-        "s has the classes 0, nan, but all must be text, or all numbers",
+        "s has the classes 0, nan, but classes must be all text or all numbers",
     ),
 ]
 
@@ -270,7 +270,10 @@ ERRORS = [
     (
         [site("1")],
         {"model": "ridge", "classes": [0, 1]},
-        "the model ridge predicts a number, so leave out the classes 0, 1",
+        (
+            "the model ridge predicts a number, so it has no classes: leave out the setting "
+            "'classes' (here 0, 1)"
+        ),
     ),
     ([site("1")], {"model": "forest"}, "unknown model 'forest'"),
     (
@@ -446,20 +449,35 @@ def test_codes_are_those_of_the_federation():
 ONE = SiteData(np.eye(2), np.array([1.0, 2.0]), None, "f")
 UVW = SiteData(np.eye(2), np.array(["u", "v"]), None, "f")
 PROBLEMS = [
-    (ONE, Agreed(2, (1.0, 3.0)), {}, "f: row 1 has the label 2, but the agreed classes are 1, 3"),
-    (ONE, Agreed(2, (0.0, 1.0)), {}, "f: row 1 has the label 2, but the agreed classes are 0, 1"),
+    (
+        ONE,
+        Agreed(2, (1.0, 3.0)),
+        {},
+        r"f: row 1 \(counted from 0\) has the label 2, but the agreed classes are 1, 3",
+    ),
+    (
+        ONE,
+        Agreed(2, (0.0, 1.0)),
+        {},
+        r"f: row 1 \(counted from 0\) has the label 2, but the agreed classes are 0, 1",
+    ),
     (
         UVW,
         Agreed(2, ("u", "w")),
         {},
-        "f: row 1 has the label 'v', but the agreed classes are 'u', 'w'",
+        r"f: row 1 \(counted from 0\) has the label 'v', but the agreed classes are 'u', 'w'",
     ),
-    (UVW, Agreed(2, BITS), {}, "f: row 0 has the label 'u', but the agreed classes are 0, 1"),
+    (
+        UVW,
+        Agreed(2, BITS),
+        {},
+        r"f: row 0 \(counted from 0\) has the label 'u', but the agreed classes are 0, 1",
+    ),
     (
         ONE,
         Agreed(2, ("1", "2")),
         {},
-        "f: row 0 has the label 1, but the agreed classes are '1', '2'",
+        r"f: row 0 \(counted from 0\) has the label 1, but the agreed classes are '1', '2'",
     ),
     (
         UVW,

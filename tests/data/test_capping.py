@@ -60,7 +60,7 @@ def test_against_fractions(cents, low, width, step):
 
 
 BAD = {
-    "a word": ('cap = "18"', "cap must be [low, high], as in cap = [18, 90], or with only one end"),
+    "a word": ('cap = "18"', "cap must be [low, high], as in cap = [18, 90], or without a low end"),
     "one number": ("cap = [18]", "cap must be [low, high]"),
     "another word": ('cap = ["low", 90]', "cap must be [low, high]"),
     "the wrong way": ("cap = [90, 18]", "cap needs low < high"),
@@ -103,7 +103,7 @@ def test_settings_that_no_site_can_use(text, message, tmp_path):
         ),  # as a message may have it
         ({"type": "number", "step": 10**400}, "step must be a number"),
         ({"type": "number", "cuts": [10**400]}, "cuts must be a list of numbers"),
-        ({"type": "number", "range": [0, 10**400]}, "range must be .least, most"),
+        ({"type": "number", "range": [0, 10**400]}, "range must be .smallest, largest"),
         ({"type": "integer", "cap": [18.5, 90]}, "needs whole numbers in cap"),
         ({"type": "integer", "step": 0.5}, "needs a whole number as step"),
         ({"type": "boolean", "cap": [0, 1]}, "cap is only for numbers, not for type = 'boolean'"),
@@ -210,6 +210,6 @@ def test_a_draft_with_caps(tmp_path):
     assert "95" not in Path(path).read_text().replace(str(tmp_path), "")
     few = tmp_path / "few.csv"
     few.write_text("age\n" + "\n".join(map(str, range(7))) + "\n")
-    assert "# feddcd found no cap and step with which each value has at least 5 rows" in draft(
+    assert "# feddcd found no cap and step that give each value at least 5 rows" in draft(
         [read_frame(few)], cap_rare=5
     )

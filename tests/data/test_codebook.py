@@ -231,14 +231,14 @@ BAD = {
     "no column": (
         "",
         (
-            "codebook.toml: the codebook has no column. Write a table for each column, for "
+            "codebook.toml: the codebook has no column. Write a section for each column, for "
             "example [columns.age]"
         ),
     ),
     "a list": (
         "columns = 3",
         (
-            "codebook.toml: the codebook has no column. Write a table for each column, for "
+            "codebook.toml: the codebook has no column. Write a section for each column, for "
             "example [columns.age]"
         ),
     ),
@@ -248,7 +248,7 @@ BAD = {
     ),
     "no settings": (
         "columns.x = 3",
-        "column 'x': write settings for this column, such as type = 'number', not 3",
+        "column 'x': this column needs settings such as type = 'number'; got 3",
     ),
     "no type": (
         "[columns.x]\nunit = 'kg'",
@@ -308,15 +308,15 @@ BAD = {
     "a range": (
         "[columns.x]\ntype = 'number'\nrange = [2, 1]",
         (
-            "codebook.toml: the column 'x': range must be [least, most], for example [0, 120]; "
-            "got (2, 1)"
+            "codebook.toml: the column 'x': range must be [smallest, largest], for example [0, "
+            "120]; got (2, 1)"
         ),
     ),
     "half a range": (
         "[columns.x]\ntype = 'number'\nrange = [2]",
         (
-            "codebook.toml: the column 'x': range must be [least, most], for example [0, 120]; got "
-            "(2,)"
+            "codebook.toml: the column 'x': range must be [smallest, largest], for example [0, "
+            "120]; got (2,)"
         ),
     ),
     "a range of words": (
@@ -363,9 +363,14 @@ def test_no_codebook():
         (
             "id",
             "predictor",
-            "not allow the role predictor for 'id', because an identifier cannot have a role",
+            "not allow the role 'predictor' for the column 'id', because an identifier cannot have "
+            "a role",
         ),
-        ("sex", "outcome", "does not allow the role outcome for 'sex'; allowed roles: 'predictor'"),
+        (
+            "sex",
+            "outcome",
+            "does not allow the role 'outcome' for the column 'sex'; allowed roles: 'predictor'",
+        ),
         (
             "day",
             "predictor",

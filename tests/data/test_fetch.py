@@ -294,7 +294,7 @@ def test_a_server_that_tells_no_length(source, shelf):
         (b"<html>please log in</html>", "the label is not a number (at '<html>please')"),
         (PACKED[:-20], "this is an incomplete or damaged bzip2 file"),
         (bz2.compress(TEXT + b"1 1:1\n"), "rows: 41 instead of 40; non-zeros: 121 instead of 120"),
-        (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "the labels are 0, 2 instead of 0, 1"),
+        (bz2.compress(TEXT.replace(b"1 1:", b"2 1:")), "the labels should be 0, 1, but are 0, 2"),
         (bz2.compress(TEXT.replace(b" 4:", b" 5:")), "the index 5 is larger than n_features=4"),
         (b"", "rows: 0 instead of 40"),
     ],
@@ -303,8 +303,8 @@ def test_what_is_not_the_file_is_removed(source, shelf, folder, body, why):
     shelf.files["tiny.bz2"] = body
     message = refused(source, test=False)
     assert (
-        f"{shelf.url}/tiny.bz2 did not send the expected file, so feddcd deleted the download"
-        in message
+        f"{shelf.url}/tiny.bz2 did not send the expected file, so feddcd deleted the download. "
+        "The reason: " in message
     )
     assert why in message
     assert names(folder) == set()
@@ -315,7 +315,7 @@ def test_refusals_of_the_server(source, shelf, status):
     shelf.status = status
     message = refused(source)
     assert f"{shelf.url}/tiny.bz2 answered with the error {status} " in message
-    assert "put the file tiny, plain or packed as .bz2, .gz or .xz, into" in message
+    assert "put the file tiny (unpacked, or packed as .bz2, .gz or .xz) into" in message
 
 
 def test_no_such_file_on_the_server(source, shelf, folder):
@@ -335,9 +335,9 @@ def test_no_network(source, tmp_path):
         base = f"http://127.0.0.1:{free.getsockname()[1]}"
     message = refused(replace(source, train=replace(source.train, base=base)))
     assert f"feddcd cannot reach {base}/tiny.bz2 (" in message
-    assert "put the file tiny, plain or packed as .bz2, .gz or .xz, into " in message
-    named = f"{tmp_path / 'mine'} (from the environment variable FEDDCD_DATA)"
-    assert f"into the folder {named} or into {tmp_path / 'cache'}" in message
+    assert "put the file tiny (unpacked, or packed as .bz2, .gz or .xz) into " in message
+    named = f"{tmp_path / 'mine'} (named in the environment variable FEDDCD_DATA)"
+    assert f"into the folder {named} or into the folder {tmp_path / 'cache'}" in message
 
 
 def test_a_folder_that_cannot_be_written(source, folder):
@@ -383,8 +383,8 @@ def test_check_by_checksum_by_blob_and_by_counts(source, folder):
     assert f"git blob id of the text is right: {blob[:12]}" in examine(source, by_blob, path)
     by_counts = examine(source, replace(source.train, sha256="0" * 64), path)
     assert by_counts == (
-        "the checksum of this file is not the expected one (000000000000...), so feddcd compared "
-        "counts. These counts are right: rows: 40; largest index: 4; non-zeros: 120; "
+        "the checksum of this file should be 000000000000..., but is another one, so feddcd "
+        "compared counts. These counts are right: rows: 40; largest index: 4; non-zeros: 120; "
         "label 0: 20 times; label 1: 20 times"
     )
     vague = File("tiny", 40, ((0, None), (1, None)))
@@ -403,7 +403,7 @@ def test_check_names_the_file_that_it_really_is(source, folder):
     path = put(folder, "tiny.t", TEXT)
     with pytest.raises(
         DataError,
-        match=r"tiny\.t: this is the file tiny of the data set tiny, not the file tiny\.t",
+        match=r"tiny\.t: this is the file 'tiny' of the data set 'tiny', not the file 'tiny\.t'",
     ):
         examine(source, source.test, path)
 
@@ -418,7 +418,7 @@ def test_check_names_the_file_that_it_really_is(source, folder):
             {"labels": ((0, 19), (1, 21))},
             "the label 0 occurs 20 times instead of 19 times; the label 1 occurs",
         ),
-        ({"labels": ((-1, None), (1, None))}, "the labels are 0, 1 instead of -1, 1"),
+        ({"labels": ((-1, None), (1, None))}, "the labels should be -1, 1, but are 0, 1"),
     ],
 )
 def test_check_says_what_differs(source, folder, change, why):
@@ -435,7 +435,7 @@ def test_check_looks_at_every_file(source, folder):
     assert "this file is missing, but the data set can be used without this file" in test.says
     needed = check(replace(source, needs_test=True))[1]
     assert not needed.good
-    assert "tiny: this data set needs the file tiny.t, which is not here" in needed.says
+    assert "tiny: feddcd did not find the file tiny.t of this data set" in needed.says
     path = put(folder, "tiny.t", b"1 1:x\n")
     assert f"{path}:1:3: the value is not a number" in check(source)[1].says
 
@@ -478,8 +478,8 @@ def test_the_subset_is_never_taken_for_rcv1(part):
     with pytest.raises(
         DataError,
         match=(
-            rf"is the file rcv1sub_{part}\.binary of the data set rcv1-subset, not the file "
-            rf"rcv1_"
+            rf"is the file 'rcv1sub_{part}\.binary' of the data set 'rcv1-subset', not the file "
+            rf"'rcv1_"
         ),
     ):
         examine(rcv1, rcv1.train, path)
@@ -532,8 +532,13 @@ def test_authors_runs_may_be_absent(tables, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("file", "old", "new", "message"),
     [
-        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header does not have the column tau"),
-        ("runs.csv", RUNS, "", "runs.csv:1: the header does not have the columns run, experiment"),
+        ("runs.csv", "tau,", "tua,", "runs.csv:1: the header does not have the column 'tau'"),
+        (
+            "runs.csv",
+            RUNS,
+            "",
+            "runs.csv:1: the header does not have the columns 'run', 'experiment'",
+        ),
         (
             "runs.csv",
             "FedDCD,30,",
@@ -659,11 +664,11 @@ def test_cli_list(source, folder, tables, capsys):
             "fetch minst",
             "there is no data set 'minst'; did you mean 'mnist'? the data sets are mnist, rcv1",
         ),
-        ("check wine", "wine comes with the package"),
+        ("check wine", "the data set 'wine' is a part of feddcd, so there are no files"),
         ("check a9a", "binary/a9a, use the command: feddcd data fetch a9a"),
         (
             "check rcv1-subset",
-            "rcv1-subset: this data set needs the file rcv1sub_train.binary, which is",
+            "rcv1-subset: feddcd did not find the file rcv1sub_train.binary of this data",
         ),
         (
             "fetch rcv1-subset",

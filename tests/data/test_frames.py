@@ -90,11 +90,11 @@ def test_tables_are_known_by_name(name, table):
         ),
         ("t.csv", "a,b\n1,2\n3\n", "t.csv:3: this line has 1 field, but the header has 2"),
         ("t.csv", "a,b\n1,2\n\n3,4,5\n", "t.csv:4: this line has 3 fields, but the header has 2"),
-        ("t.csv", 'a,b\n1,"2\n', "t.csv:2: unexpected end of data"),
+        ("t.csv", 'a,b\n1,"2\n', "t.csv:2: feddcd cannot read this line (unexpected end of data)"),
         (
             "t.csv",
             "3,m,3\n4,f,5\n",
-            "rename one of them. If the first line has data, write a line with the names of the",
+            "rename one of them. If the first line has data, add a new first line with the names",
         ),
         ("t.csv", "a,a\n1,2\n", "t.csv:1: two columns have the name 'a'"),
         ("t.csv", "a,,c\n1,2,3\n", "t.csv:1: column 2 of 3 has no name"),
@@ -103,8 +103,8 @@ def test_tables_are_known_by_name(name, table):
             "t.csv",
             b"a\n1\n\0\n",
             (
-                "t.csv:3: the file contains a zero byte, so it is not a text file; if it is UTF-16 "
-                "text, give encoding='utf-16-le'"
+                "t.csv:3: this line contains a zero byte, so feddcd cannot read the file as text; "
+                "if the file is UTF-16 text, give encoding='utf-16-le'"
             ),
         ),
         ("t.csv.gz", gzip.compress(b"a\n1\n" * 99, mtime=0)[:-9], "incomplete or damaged gzip"),
@@ -189,9 +189,13 @@ def test_refused_data_sets(options, message):
 
 
 def test_label_and_group_go_with_tables():
-    with pytest.raises(DataError, match=r"label is for \.csv, \.tsv, \.xlsx and \.parquet"):
+    with pytest.raises(
+        DataError, match=r"setting 'label' works only for \.csv, \.tsv, \.xlsx and \.parquet"
+    ):
         load("wine", label="y")
-    with pytest.raises(DataError, match=r"group is for \.csv, \.tsv, \.xlsx and \.parquet"):
+    with pytest.raises(
+        DataError, match=r"setting 'group' works only for \.csv, \.tsv, \.xlsx and \.parquet"
+    ):
         load("wine", group="h")
 
 
@@ -216,7 +220,7 @@ def test_each_value_of_the_group_is_a_client():
             "with group='h', each value of this column is one client: leave out clients=7",
         ),
         ({"partition": "sorted"}, "leave out partition='sorted'"),
-        ({"label": 3}, "label should be a text, got 3"),
+        ({"label": 3}, "the setting 'label' should be a text, got 3"),
     ],
 )
 def test_refused_specs(options, message):
@@ -257,7 +261,7 @@ def test_run_and_compare_take_tables(capsys, monkeypatch):
         ("--data p.csv --label y --group h --clients 3", "leave out --clients 3"),
         (
             "--data wine --group h",
-            "group is for .csv, .tsv, .xlsx and .parquet files, not for 'wine'",
+            "setting 'group' works only for .csv, .tsv, .xlsx and .parquet files, not for 'wine'",
         ),
         ("--data nothing.csv --label y", "'nothing.csv': no such file"),
     ):

@@ -211,23 +211,23 @@ USED = {  # refused where the column x is used, and no sooner
     "below detection": (
         "x,y\n<0.5,1\n0.7,1\n",
         (
-            "column 'x' has '<0.5' on line 2, which is a limit and not a number. Write a number by "
-            "a rule that all sites agree on, for example half of the limit"
+            "column 'x' has '<0.5' on line 2, which is a limit and not a number. Replace such "
+            "values by numbers. All sites must use the same rule, for example half of the limit"
         ),
     ),
     "years": (
         "x,y\n" + "".join(f"{40 + k} y,1\n" for k in range(13)),
         (
-            "column 'x' has '40 y' on line 2, and all other values have 'y' behind a number, too. "
-            "If the column is a number, write it without 'y'. If it is a category with 13 levels, "
-            "write a codebook with type = 'category'"
+            "column 'x' has '40 y' on line 2: each value of this column is a number with 'y'. "
+            "If the values are numbers, write them without 'y'. If the column is a category with "
+            "13 levels, write a codebook with type = 'category'"
         ),
     ),
     "n/a among numbers": (
         "x,y\n1,1\n\nn/a,2\n3,1\n",
         (
             "t.csv: column 'x' has 'n/a' on line 4, but other values of this column are "
-            "numbers: correct this value. Give na='n/a' if it means a missing value. If the "
+            "numbers: correct this value. If 'n/a' means a missing value, give na='n/a'. If the "
             "column is a category, write a codebook with type = 'category'"
         ),
     ),
@@ -235,35 +235,35 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\nNone,1\nNone,2\nNone,2\n3,1\n4,1\n",
         (
             "t.csv: column 'x' has 'None' on line 2, but other values of this column are "
-            "numbers: correct this value. Give na='None' if it means a missing value."
+            "numbers: correct this value. If 'None' means a missing value, give na='None'."
         ),
     ),
     "NULL": (
         "x,y\n1,1\nNULL,2\n",
         (
             "t.csv: column 'x' has 'NULL' on line 3, but other values of this column are "
-            "numbers: correct this value. Give na='NULL' if it means a missing value."
+            "numbers: correct this value. If 'NULL' means a missing value, give na='NULL'."
         ),
     ),
     "nan in small letters": (
         "x,y\n1,1\nnan,2\n",
         (
             "t.csv: column 'x' has 'nan' on line 3, but other values of this column are "
-            "numbers: correct this value. Give na='nan' if it means a missing value."
+            "numbers: correct this value. If 'nan' means a missing value, give na='nan'."
         ),
     ),
     "Excel's error": (
         "x,y\n1,1\n#DIV/0!,2\n",
         (
             "t.csv: column 'x' has '#DIV/0!' on line 3, but other values of this column are "
-            "numbers: correct this value. Give na='#DIV/0!' if it means a missing value."
+            "numbers: correct this value. If '#DIV/0!' means a missing value, give na='#DIV/0!'."
         ),
     ),
     "a dot, as SAS writes": (
         "x,y\n1,1\n.,2\n",
         (
             "t.csv: column 'x' has '.' on line 3, but other values of this column are "
-            "numbers: correct this value. Give na='.' if it means a missing value. If the "
+            "numbers: correct this value. If '.' means a missing value, give na='.'. If the "
             "column is a category, write a codebook with type = 'category'"
         ),
     ),
@@ -271,7 +271,7 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\n1,1\n?,2\n",
         (
             "t.csv: column 'x' has '?' on line 3, but other values of this column are "
-            "numbers: correct this value. Give na='?' if it means a missing value. If the "
+            "numbers: correct this value. If '?' means a missing value, give na='?'. If the "
             "column is a category, write a codebook with type = 'category'"
         ),
     ),
@@ -279,28 +279,28 @@ USED = {  # refused where the column x is used, and no sooner
         "x,y\n1,1\n2,1\n12o,2\n",
         (
             "t.csv: column 'x' has '12o' on line 4, but other values of this column are "
-            "numbers: correct this value. Give na='12o' if it means a missing value."
+            "numbers: correct this value. If '12o' means a missing value, give na='12o'."
         ),
     ),
     "a letter for a digit": (
         "x,y\n1,1\n2,1\nl2,2\n",
         (
             "t.csv: column 'x' has 'l2' on line 4, but other values of this column are "
-            "numbers: correct this value. Give na='l2' if it means a missing value."
+            "numbers: correct this value. If 'l2' means a missing value, give na='l2'."
         ),
     ),
     "two points": (
         "x,y\n1.2.3,1\n2,1\n3,1\n",
         (
             "t.csv: column 'x' has '1.2.3' on line 2, but other values of this column are "
-            "numbers: correct this value. Give na='1.2.3' if it means a missing value."
+            "numbers: correct this value. If '1.2.3' means a missing value, give na='1.2.3'."
         ),
     ),
     "thousands or decimals": (
         "x;y\n1,234;1\n",
         (
-            "t.csv: column 'x' has '1,234' on line 2, which may mean 1234 or 1.234: give "
-            "the decimal sign of this file with decimal"
+            "t.csv: column 'x' has '1,234' on line 2, which may mean 1234 or 1.234: set "
+            "decimal to the decimal sign of this file"
         ),
     ),
     "the same with a point": (
@@ -315,16 +315,16 @@ USED = {  # refused where the column x is used, and no sooner
         "x;y\n1.5;1,5\n",
         (
             "column 'x' has '1.5' on line 2, but in other columns the decimal sign is ',': "
-            "write all numbers in the same way. If no other column that you use has this sign, you "
-            "can give decimal='.' instead"
+            "write all numbers in the same way. If no other column that you use has the sign ',', "
+            "you can give decimal='.' instead"
         ),
     ),
     "the first of several": (
         'x,y\n"6,7",2.5\n"1,5",1\n',
         (
             "column 'x' has '6,7' on line 2, but in other columns the decimal sign is '.': write "
-            "all numbers in the same way. If no other column that you use has this sign, you can "
-            "give decimal=',' instead"
+            "all numbers in the same way. If no other column that you use has the sign '.', you "
+            "can give decimal=',' instead"
         ),
     ),
     "both signs in one column": (
@@ -338,21 +338,21 @@ USED = {  # refused where the column x is used, and no sooner
         'x,y\n"1,23,456",1\n1,1\n1,2\n',
         (
             "t.csv: column 'x' has '1,23,456' on line 2, but other values of this column are "
-            "numbers: correct this value. Give na='1,23,456' if it means a missing value."
+            "numbers: correct this value. If '1,23,456' means a missing value, give na='1,23,456'."
         ),
     ),
     "an underscore": (
         "x,y\n1_000,1\n2,2\n",
         (
             "t.csv: column 'x' has '1_000' on line 2, but other values of this column are "
-            "numbers: correct this value. Give na='1_000' if it means a missing value."
+            "numbers: correct this value. If '1_000' means a missing value, give na='1_000'."
         ),
     ),
     "Arabic digits": (
         "x,y\n١٢,1\n2,2\n",
         (
             "t.csv: column 'x' has '١٢' on line 2, but other values of this column are "
-            "numbers: correct this value. Give na='١٢' if it means a missing value."
+            "numbers: correct this value. If '١٢' means a missing value, give na='١٢'."
         ),
     ),
 }
@@ -386,7 +386,7 @@ def test_a_decimal_sign_that_was_given_is_not_asked_for_again():
     for name in ("t.csv", book({"a": [["x", "y"], ["1.5", 1]]})):
         with pytest.raises(DataError) as error:
             check_used(read_frame(name, how=Reading(decimal=",")), ["x"])
-        told = "but decimal=',' is given: write all numbers with ','"
+        told = "but decimal=',' is given: write all numbers with ',' as decimal sign"
         assert str(error.value).endswith(told)
 
 
@@ -454,8 +454,8 @@ REFUSED = {
         "x,y\n1,2\n".encode("utf-16-le"),
         {},
         (
-            "t.csv:1: the file contains a zero byte, so it is not a text file; if it is "
-            "UTF-16 text, give encoding='utf-16-le'"
+            "t.csv:1: this line contains a zero byte, so feddcd cannot read the file as text; if "
+            "the file is UTF-16 text, give encoding='utf-16-le'"
         ),
     ),
     "the wrong encoding": (
@@ -467,8 +467,8 @@ REFUSED = {
         b"x\n1\n",
         {"encoding": "latin1000"},
         (
-            "t.csv: there is no text encoding 'latin1000'; encoding must be one of utf-8, "
-            "utf-16, latin-1, windows-1252, mac-roman, ..."
+            "t.csv: there is no text encoding 'latin1000'; encoding can be, for example, "
+            "utf-8, utf-16, latin-1, windows-1252 or mac-roman"
         ),
     ),
     "a long separator": (
@@ -476,7 +476,11 @@ REFUSED = {
         {"sep": "::"},
         "sep must be one character, such as ';' or '\\t' for a tab; got '::'",
     ),
-    "another decimal": (b"x\n1\n", {"decimal": "'"}, 't.csv: decimal must be . or , and not "\'"'),
+    "another decimal": (
+        b"x\n1\n",
+        {"decimal": "'"},
+        "t.csv: decimal must be '.' or ',' but is \"'\"",
+    ),
     "a sheet of a text file": (
         b"x\n1\n",
         {"sheet": "one"},
@@ -496,7 +500,7 @@ REFUSED = {
         {},
         (
             "t.csv:3: this line has 3 fields, but the header has 2; put a field that "
-            "contains the separator into quotes, or give sep"
+            "contains the separator into quotes, or name the separator with sep"
         ),
     ),
     "decimal commas in a comma file": (
@@ -512,7 +516,8 @@ REFUSED = {
     "a quote that does not end": (
         b'x,y\n1,"2\n',
         {},
-        "t.csv:2: unexpected end of data; check the quotes in this line",
+        "t.csv:2: feddcd cannot read this line (unexpected end of data); check the quotes in this "
+        "line",
     ),
     "a comma at the end": (
         b"x,y,\n1,2,\n",
@@ -592,7 +597,7 @@ def test_a_sheet_of_excel():
     assert table.frame["age"].dropna().tolist() == [40.5]
     assert table.frame["sick"].tolist() == [True, False]
     assert table.place(1) == "in row 4"
-    assert table.notes == ("t.xlsx: read with the sheet 'patients'",)
+    assert table.notes == ("t.xlsx: feddcd read this file with the sheet 'patients'",)
 
 
 @pytest.mark.parametrize(
@@ -603,7 +608,11 @@ def test_a_sheet_of_excel():
             {},
             "has the sheets 'a', 'b': choose one, for example with sheet='a'",
         ),
-        ({"a": PATIENTS}, {"sheet": "aa"}, "no sheet 'aa'; did you mean 'a'? the sheets are 'a'"),
+        (
+            {"a": PATIENTS},
+            {"sheet": "aa"},
+            "no sheet 'aa'; did you mean 'a'? sheets in this file: 'a'",
+        ),
         (
             {"a": []},
             {},
@@ -712,7 +721,7 @@ def test_text_that_is_a_number_in_a_cell():
         match=(
             r"t\.xlsx: column 'x' has '1,5' in row 2, but in other columns the decimal sign "
             r"is '\.': write all numbers in the same way\. If no other column that you use has "
-            "this sign, you can give decimal=',' instead"
+            r"the sign '\.', you can give decimal=',' instead"
         ),
     ):
         check_used(read_frame(name), ["x"])
@@ -731,7 +740,7 @@ def test_dates_and_errors_of_excel():
             (
                 r"t\.xlsx: column 'x' has '#N/A' in row 3, but other values of this "
                 r"column are numbers: correct this value\. "
-                r"Give na='#N/A' if it means a missing value\. If the column is a "
+                r"If '#N/A' means a missing value, give na='#N/A'\. If the column is a "
                 r"category, write a codebook with type = 'category'"
             ),
         ),

@@ -171,7 +171,7 @@ CONTINUOUS = np.random.default_rng(0).standard_normal(400)
         ([], "iid", 1, {}, "y must have one dimension and at least one row, got shape (0,)"),
         (np.ones((2, 2)), "iid", 1, {}, "got shape (2, 2)"),
         ([1, np.nan], "iid", 1, {}, "y has nan at row 1"),
-        (Y, "dirichlet:-1", 3, {}, "need 1e-6 <= a <= 1e6, got a=-1.0"),
+        (Y, "dirichlet:-1", 3, {}, "a must be from 1e-6 to 1e6, got a=-1.0"),
         (Y, "dirichlet:0", 3, {}, "got a=0.0"),
         (Y, "dirichlet:nan", 3, {}, "got a=nan"),
         (Y, "dirichlet:inf", 3, {}, "got a=inf"),
@@ -190,7 +190,7 @@ CONTINUOUS = np.random.default_rng(0).standard_normal(400)
             "two-class",
             4,
             {},
-            "needs at least half as many clients as classes, got N=4, classes=10",
+            "gives each client two classes, so 10 classes need at least 5 clients, got N=4",
         ),
         (
             Y,
@@ -228,7 +228,7 @@ CONTINUOUS = np.random.default_rng(0).standard_normal(400)
             "groups must have the same shape as y, (600,), got (2,)",
         ),
         (Y, "group", 3, {"groups": Y}, "'group' has 10 groups, but N=3"),
-        ([1, 2], "group", None, {"groups": [1, np.nan]}, "(nan) at row 1"),
+        ([1, 2], "group", None, {"groups": [1, np.nan]}, "(nan) at row 1 (counted from 0)"),
         (Y, "group:1", None, {}, "'group:1' needs X"),
         (
             [1, 2],

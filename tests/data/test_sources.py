@@ -138,9 +138,12 @@ def test_importing_does_not_import_scikit_learn():
         ("./absent.txt", "'./absent.txt': no such file"),
         (Path("digits"), "digits: no such file"),
         (Path("."), "this is a folder"),
-        ("synthetic:m=3", "unknown key 'm' in 'synthetic:m=3'; keys: n, d, classes, groups, het"),
-        ("synthetic:n=3,n=4", "repeated key 'n'"),
-        ("synthetic:n=abc", "n='abc' is not a whole number; keys: n, d"),
+        (
+            "synthetic:m=3",
+            "the key 'm' in 'synthetic:m=3' is unknown; the keys are n, d, classes, groups, het",
+        ),
+        ("synthetic:n=3,n=4", "the key 'n' in 'synthetic:n=3,n=4' is there twice"),
+        ("synthetic:n=abc", "n='abc' is not a whole number; the keys are n, d"),
         ("synthetic:n=2.5", "n='2.5' is not a whole number"),
         ("synthetic:n", "n='' is not a whole number"),
         ("synthetic:heterogeneity=x", "heterogeneity='x' is not a number"),
@@ -149,8 +152,8 @@ def test_importing_does_not_import_scikit_learn():
         ("synthetic:n=0", "n must be at least 1, got 0"),
         ("synthetic:d=-2", "d must be at least 1, got -2"),
         ("synthetic:classes=1", "classes must be at least 2, got 1"),
-        ("synthetic:n=5,groups=6", "need groups <= n, got 6 > 5"),
-        ("synthetic:n=5,groups=1,classes=6", "need classes <= n, got 6 > 5"),
+        ("synthetic:n=5,groups=6", "groups must be at most n, got groups=6 and n=5"),
+        ("synthetic:n=5,groups=1,classes=6", "classes must be at most n, got classes=6 and n=5"),
         (
             "synthetic:n=1000000000000",
             (
@@ -159,11 +162,14 @@ def test_importing_does_not_import_scikit_learn():
             ),
         ),
         ("synthetic:n=50,groups=1,classes=40", "of 40 classes occur in n=50 rows; use a larger n"),
-        ("synthetic-iid:n=30", "synthetic-iid has no options, got 'synthetic-iid:n=30'"),
-        ("mnist", "mnist: this data set needs the file mnist.scale"),
-        ("a9a", "Or put the file a9a, plain or packed as .bz2, .gz or .xz, into "),
+        (
+            "synthetic-iid:n=30",
+            "'synthetic-iid' has no options, got 'synthetic-iid:n=30'; use 'synthetic:n=30'",
+        ),
+        ("mnist", "mnist: feddcd did not find the file mnist.scale of"),
+        ("a9a", "Or put the file a9a (unpacked, or packed as .bz2, .gz or .xz) into "),
         ("rcv1-subset", "put the file rcv1sub_t"),
-        ("rcv1-subset", "which is not here and has no public address"),
+        ("rcv1-subset", "This file has no public address, so feddcd cannot download it: put"),
         ("rcv1", "binary/rcv1_train.binary.bz2, use the command: feddcd data fetch rcv1"),
     ],
 )
@@ -176,8 +182,8 @@ def test_refuses_names(name, message):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("digits", {"test": "t.txt"}, "digits has its own test rows"),
-        ("synthetic-iid", {"test": "t.txt"}, "synthetic-iid has its own test rows"),
+        ("digits", {"test": "t.txt"}, "'digits' has its own test rows"),
+        ("synthetic-iid", {"test": "t.txt"}, "'synthetic-iid' has its own test rows"),
         (
             "wine",
             {"index_base": 0},
@@ -205,7 +211,7 @@ def test_a_missing_file_says_where_to_put_it(tmp_path, monkeypatch):
     with pytest.raises(DataError) as caught:
         load("phishing")
     assert (
-        f"into the folder {tmp_path / 'mine'} (from the environment variable FEDDCD_DATA)"
+        f"into the folder {tmp_path / 'mine'} (named in the environment variable FEDDCD_DATA)"
         in str(caught.value)
     )
 
@@ -228,7 +234,7 @@ def test_known_test_files_come_along_or_are_replaced(tmp_path, monkeypatch):
     write(tmp_path, "mnist.scale", b"1 780:1\n2 1:1\n")
     other = write(tmp_path, "other", b"3 5:1\n")
     assert load("mnist", test=other).y_test.tolist() == [3]
-    with pytest.raises(DataError, match=r"mnist: this data set needs the file mnist\.scale\.t, "):
+    with pytest.raises(DataError, match=r"mnist: feddcd did not find the file mnist\.scale\.t of "):
         load("mnist")
     write(tmp_path, "mnist.scale.t", b"2 778:1\n")
     assert load("mnist").X_test.shape == (1, 780)

@@ -145,7 +145,7 @@ def frame(**columns):
         ),
         (
             {"a": [1], "y": [b"u"]},
-            "the label 'y' must be a number or a text of 1 to 200 characters",
+            "the label column 'y' must contain numbers or texts of 1 to 200 characters",
         ),
         ({"a": [1j], "y": [1]}, "the column 'a' must contain numbers, but has '1j' in row 1"),
         ({"": [1], "y": [1]}, "s.parquet: column 1 of 2 has no name"),
@@ -216,7 +216,8 @@ BAD = [
         "s.csv",
         TOP + "1,,0\n",
         "y",
-        "column 'b' has no value on line 3; missing values in the whole table: 1",
+        "column 'b' has no value on line 3; missing values in the whole table: 1 (empty or "
+        "NA). Fill in these values, or remove these rows",
     ),
     (
         "s.csv",
@@ -230,13 +231,13 @@ BAD = [
         "s.csv",
         TOP + "1,inf,0\n1,-inf,0\n",
         "y",
-        "'b' has inf on line 3; such values in the column: 2",
+        "'b' has inf on line 3; infinite values in the column: 2",
     ),
     (
         "s.csv",
         TOP + "1e999,2,0\n",
         "y",
-        "s.csv: the column 'a' has inf on line 3; such values in the column: 1",
+        "s.csv: the column 'a' has inf on line 3; infinite values in the column: 1",
     ),
     ("s.csv", TOP + "1" * 400 + ",2,0\n", "y", "s.csv: the column 'a' has inf on line 3"),
     ("s.csv", TOP + "1,2,inf\n", "y", "s.csv: the column 'y' has inf on line 3"),
@@ -266,15 +267,25 @@ BAD = [
         f"a,y\n1,u\n2,{'v' * 201}\n",
         "y",
         (
-            "s.csv: the label 'y' must be a number or a text of 1 to 200 characters, but is "
-            "'vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv' on line 3"
+            "s.csv: the label column 'y' must contain numbers or texts of 1 to 200 characters, but "
+            "has 'vvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvvv' on line 3"
         ),
     ),
-    ("s.csv", 'a,y\n1,"u"v\n', "y", "s.csv:2: ',' expected after '\"'"),
-    ("s.csv", 'a,y\n1,2\n1,"u\n', "y", "s.csv:3: unexpected end of data"),
+    (
+        "s.csv",
+        'a,y\n1,"u"v\n',
+        "y",
+        "s.csv:2: feddcd cannot read this line (',' expected after '\"')",
+    ),
+    (
+        "s.csv",
+        'a,y\n1,2\n1,"u\n',
+        "y",
+        "s.csv:3: feddcd cannot read this line (unexpected end of data)",
+    ),
     ("s.csv", "a,y\nä,2\n".encode() + b"\xe4,2\n", "y", "s.csv:3: byte 0xe4 is not UTF-8 text"),
     ("s.csv", TOP.encode("utf-16")[:-1], "y", "s.csv:2: byte 0x0a is not UTF-16 text"),
-    ("s.csv", TOP + "\0,2,3\n", "y", "s.csv:3: the file contains a zero byte"),
+    ("s.csv", TOP + "\0,2,3\n", "y", "s.csv:3: this line contains a zero byte"),
     (
         "s.csv.gz",
         gzip.compress(TOP.encode(), mtime=0)[:-6],

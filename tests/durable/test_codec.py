@@ -159,7 +159,7 @@ def listing(*arrays, **more):
 FORGED = {
     "another version": (
         sealed(listing(), version=2),
-        "version 2, but this feddcd reads the version 1",
+        "format version 2, but this version of feddcd reads the format version 1",
     ),
     "a header longer than all": (sealed(listing(), size=1 << 60), "say that the header has"),
     "no JSON": (sealed(b"{"), "wrong header"),
@@ -202,10 +202,10 @@ def test_the_forger_can_write_good_bytes():
 
 
 UNFIT = {
-    "objects": ({}, {"w": np.array([None])}, "array w has the type object"),
-    "complex": ({}, {"w": np.zeros(2, complex)}, "array w has the type complex128"),
-    "half": ({}, {"w": np.zeros(2, np.float16)}, "array w has the type float16"),
-    "text": ({}, {"w": np.array("x")}, "array w has the type <U1"),
+    "objects": ({}, {"w": np.array([None])}, "array 'w' has the type object"),
+    "complex": ({}, {"w": np.zeros(2, complex)}, "array 'w' has the type complex128"),
+    "half": ({}, {"w": np.zeros(2, np.float16)}, "array 'w' has the type float16"),
+    "text": ({}, {"w": np.array("x")}, "array 'w' has the type <U1"),
     "a name that is a number": ({}, {1: np.zeros(1)}, "the name 1"),
     "a tuple": ({"a": (1, 2)}, {}, "use lists, not tuples"),
     "a key that is a number": ({1: 2}, {}, "use texts as keys"),

@@ -229,7 +229,7 @@ def test_a_site_runs_once(tmp_path):
     with opened(path):
         for name in (path, link):
             with pytest.raises(
-                StateError, match=f"in use by process {os.getpid()}. A site can run"
+                StateError, match=f"in use by process {os.getpid()}. Only one process can run"
             ):
                 opened(name)
     assert found(link) == (2, None)
@@ -251,8 +251,8 @@ SPOILED = {
     "nothing in it": (lambda p: p.write_bytes(pack({}, {})), "damaged: the part 'kind' is missing"),
     "another codec": (
         lambda p: p.write_bytes(b"FEDDCD\x02\0" + p.read_bytes()[8:]),
-        "version 2, but this feddcd reads the version 1. Start this site with the "
-        "version of feddcd that",
+        "format version 2, but this version of feddcd reads the format version 1. Start this "
+        "site with the version of feddcd that",
     ),
     "another format": (
         lambda p: _spoil(p, format=9),

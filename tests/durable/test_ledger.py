@@ -103,8 +103,11 @@ TAMPERED = {
         "record 2 does not follow",
     ),
     "first removed": ("DELETE FROM records WHERE seq = 1", "record 1 is missing"),
-    "last removed": ("DELETE FROM records WHERE seq = 4", "last record should be 4, but it is 3"),
-    "all removed": ("DELETE FROM records", "last record should be 4, but it is 0"),
+    "last removed": (
+        "DELETE FROM records WHERE seq = 4",
+        "last record should be number 4, but it is number 3",
+    ),
+    "all removed": ("DELETE FROM records", "last record should be number 4, but it is number 0"),
     "one more": (
         "INSERT INTO records SELECT 5, kind, epoch, round, body, hash, hash FROM records LIMIT 1",
         "record 5 does not follow",
@@ -115,7 +118,7 @@ TAMPERED = {
     ),
     "newer": (
         "UPDATE meta SET value = '2' WHERE key = 'format'",
-        "format 2, and this feddcd reads the format 1",
+        "format 2, but this version of feddcd reads the format 1",
     ),
     "no format": ("DELETE FROM meta WHERE key = 'format'", "the part 'format' is missing"),
     "odd head": ("UPDATE meta SET value = 'x' WHERE key = 'head'", "its last entry was changed"),
@@ -153,7 +156,9 @@ def test_changed_uploads_are_refused(tmp_path):
     sql(path, "UPDATE uploads SET body = 'x' WHERE client = 'b'")
     with (
         Ledger(path, "north") as ledger,
-        pytest.raises(LedgerError, match=r"upload of b in round 2 .after start 1 of the coord"),
+        pytest.raises(
+            LedgerError, match=r"upload of site 'b' in round 2 .after start number 1 of the coord"
+        ),
     ):
         ledger.uploads(1, 2)
 

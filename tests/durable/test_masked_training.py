@@ -161,7 +161,7 @@ def test_cohorts_are_drawn_alike_by_all_and_chosen_by_nobody():
         assert min(left_out.count(id) for id in SITES) > 14, "each as often as the others"
     assert drawn[0] != drawn[1], "another nonce, other cohorts"
     few = job(weights, 2, 120)
-    with pytest.raises(Refused, match="in this job, a cohort must have 3 to 4 sites, got 2"):
+    with pytest.raises(Refused, match="in this job, a cohort must have 3 to 4 sites, but tau is 2"):
         seal(few, roster(SITES), {id: fresh_nonce(keys(SITES)[id], few) for id in SITES})
 
 
@@ -392,7 +392,7 @@ def test_who_signs_a_second_nonce_later_draws_no_other_cohorts(folder):
     nonces = {id: read_nonce(text) for id, text in made.record.nonces.items()}
     nonces["d"] = fresh_nonce(keys(SITES)["d"], made.pact.job)
     other = seal(made.pact.job, made.pact.roster, nonces)
-    with pytest.raises(Refused, match=r"b: this site has .* message has nonces of another"):
+    with pytest.raises(Refused, match=r"b: this site has .* nonces .* are not those of that job"):
         MaskedSite(site.file, site.own._replace(pact=other), site.f, made.w)
     MaskedSite(site.file, site.own, site.f, made.w)
     made.close()

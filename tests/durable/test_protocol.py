@@ -206,7 +206,7 @@ def test_an_upload_of_who_was_not_asked_is_refused():
     made.server, _ = server_side.begin(made.algorithm, made.server, ["site1", "site2"], made.key)
     assert made.server.open is not None
     now = reply._replace(stamp=made.server.open.stamp)
-    with pytest.raises(Refused, match="site0 answered in round 2, but the coordinator did not"):
+    with pytest.raises(Refused, match="'site0' answered in round 2, but was not asked"):
         server_side.receive(made.algorithm, made.server, now, guard_of(reply))
 
 
@@ -232,7 +232,9 @@ def test_a_client_remembers_the_latest_message_that_it_acted_on(commits):
     old, new = one_task(made)[0], one_task(made)[0]
     client = client_side.resolve(made.algorithm, made.disk["site0"], new)
     assert client.seen == new.stamp
-    with pytest.raises(Refused, match=r"has already seen a message from round \d+ .after start 1 "):
+    with pytest.raises(
+        Refused, match=r"has already seen a message from round \d+ .after start number 1 "
+    ):
         client_side.resolve(made.algorithm, client, old)
 
 
@@ -246,7 +248,7 @@ def test_two_copies_of_a_site_are_noticed():
     with pytest.raises(Refused, match="an older copy of this site"):
         server_side.receive(made.algorithm, made.server, reply, guard_of(reply))
     other = reply._replace(incarnation=3, digest="other")
-    with pytest.raises(Refused, match="two different uploads"):
+    with pytest.raises(Refused, match="'site0' sent two different uploads"):
         server_side.receive(made.algorithm, made.server, other, guard_of(reply))
 
 
@@ -280,7 +282,7 @@ def test_an_old_ledger_is_refused():
         (Task("other", 0, Stamp(9, 9), None, None), "this site is 'site0'"),
         (
             Settle("site0", Stamp(0, 1), None, None),
-            "has already seen a message from round 2 .after start 1",
+            "has already seen a message from round 2 .after start number 1",
         ),
         (
             Task("site0", 0, Stamp(9, 9), None, Commit(Stamp(1, 1), "no", None)),
@@ -298,9 +300,9 @@ def test_messages_that_a_client_refuses(message, reason):
 
 def test_records_that_cannot_follow():
     made = world(algorithm("feddcd"))
-    with pytest.raises(Refused, match="site0 is already a member"):
+    with pytest.raises(Refused, match="'site0' is already a member"):
         made.write(Joined("site0", 1.0))
-    with pytest.raises(Refused, match="not in order: number 1 follows number 1"):
+    with pytest.raises(Refused, match="number than before, but number 1 follows number 1"):
         made.write(Started(1))
     answers = [a for a in made.settle() if a.client != "site1"]
     with pytest.raises(

@@ -184,7 +184,7 @@ def test_the_bound_on_uploads_grows_with_the_model():
 def test_an_upload_has_the_parts_that_were_asked_for():
     algorithm, server, tasks = opened()
     asked = server.open._replace(parts=dict.fromkeys("abc", (True,)))
-    with pytest.raises(Refused, match="a sent other parts than the coordinator asked for"):
+    with pytest.raises(Refused, match="'a' did not send the parts that the coordinator asked for"):
         receive(
             algorithm,
             server._replace(open=asked),
@@ -233,7 +233,7 @@ def test_who_was_expelled_stays_out_and_numbers_are_not_used_again():
     with pytest.raises(Refused, match="'z' is not a member"):
         retire(server, ["z"], [])
     gone = apply(algorithm, server, Retired(("c",), None, barred=True))
-    with pytest.raises(Refused, match="c was expelled and cannot join again"):
+    with pytest.raises(Refused, match="'c' was expelled and cannot join again"):
         apply(algorithm, gone, Joined("c", 1.0))
     left = apply(algorithm, server, Retired(("c",), None))
     back = apply(algorithm, left, Joined("c", 1.0))

@@ -79,7 +79,9 @@ def outcome(home):
     home.work(3, done)
     home.settle(4, done)  # without round 3
     for _ in range(2):
-        with pytest.raises(Refused, match=r"round 3 .* this site .* from round 4 .after start 1"):
+        with pytest.raises(
+            Refused, match=r"round 3 .* this site .* from round 4 .after start number 1"
+        ):
             home.work(3, done)
         home.start()
     assert home.settle(5, done).conserved.tolist() == [11, 22]
@@ -106,7 +108,9 @@ def seen(home):
     home.start()
     assert home.running.client.seen == Stamp(1, 4) > NEVER
     for late in (home.work, home.settle):
-        with pytest.raises(Refused, match=r"round 3 .* this site .* from round 4 .after start 1"):
+        with pytest.raises(
+            Refused, match=r"round 3 .* this site .* from round 4 .after start number 1"
+        ):
             late(3)
 
 

@@ -421,19 +421,21 @@ def test_the_codebook_of_the_site_has_the_cut_points(tmp_path):
     compared = ("I(age > 61)", "I(61 > age)", "I(age + 1 > 60)", "cut(age, c(0, 60.5, 120))")
     for wrong in (*compared, *SHIFTS):
         with pytest.raises(
-            Stopped, match=r"codebook of this site (does not list the number|has cuts only)"
+            Stopped, match=r"codebook of this site (does not list the number|lists under)"
         ):
             site.ask(f"crp ~ {wrong}", codebook=book)
     assert site.ask(f"crp ~ {FREE}", codebook=book)["moments.n"] == 400
     with pytest.raises(
-        Stopped, match="'crp' as predictor, because the codebook of this site gives it other roles"
+        Stopped,
+        match="'crp' as predictor, because the codebook of this site gives this column other roles",
     ):
         site.ask("bmi ~ crp", codebook=book)
-    with pytest.raises(Stopped, match="because the codebook of this site does not have it"):
+    with pytest.raises(Stopped, match="codebook of this site does not have this column"):
         site.ask("crp ~ lab")
     book["columns"]["age"]["cuts"] = [60, 61]  # as the coordinator would like it
     with pytest.raises(
-        Stopped, match="the codebook of the plan and the codebook of this site describe it diff"
+        Stopped,
+        match="the codebook of the plan and the codebook of this site describe this column diff",
     ):
         site.ask("crp ~ I(age > 61)", codebook=book)
 
@@ -446,7 +448,7 @@ def test_plans_that_nobody_approves_fill_no_memory(tmp_path):
     book |= {f"c{i}": {"type": "number", "label": "x" * 480} for i in range(3_000)}
     with pytest.raises(
         Stopped,
-        match=r"the plan has 1,\d\d\d,\d\d\d letters, and this site reads at most 1,048,576",
+        match=r"the plan has 1,\d\d\d,\d\d\d characters, but this site reads at most 1,048,576",
     ):
         site.ask("y ~ age", family="binomial", codebook={"columns": book})
     memory = tmp_path / "rules" / "memory.json"
@@ -506,11 +508,12 @@ def test_the_same_rows_with_other_sites_need_a_person(tmp_path):
         site.ask("y ~ age", sites=["north", "south", "west"])
     words = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
     assert (
-        "NOTE: an earlier job used the same rows with another list of sites: east and west are in "
-        "only one of the two jobs.\n"
-        "    With the sums of both jobs, the coordinator and everyone at the sites of both jobs "
-        "can calculate the sums of east minus the sums of west.\n"
-        "    Deny this job, unless east and west agreed to reveal this."
+        "NOTE: an earlier job used the same rows with another list of sites: the sites 'east' and "
+        "'west' are in only one of the two jobs.\n"
+        "    The coordinator and everyone at the sites that take part in both jobs can calculate "
+        "the sums of the site 'east' minus the sums of the site 'west': they subtract the sums of "
+        "the two jobs.\n"
+        "    Deny this job, unless the sites 'east' and 'west' agreed to reveal this."
     ) in words
 
 
@@ -527,7 +530,7 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     wrong = CliRunner().invoke(app, command)
     said = " ".join(f"{wrong.output}{wrong.exception}".split())
     assert "this site remembers no job on" in said
-    assert "data.csv. Write this path into site.toml again" in said
+    assert "data.csv. Write the old path into site.toml again" in said
     assert "withdrawal" not in site.log()[-1]
     (tmp_path / "site.toml").write_text('client-id = "north"\ndata = "data.csv"\n')
     patients().drop(index=[7]).to_csv(tmp_path / "data.csv", index=False)
@@ -540,20 +543,29 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     early = CliRunner().invoke(app, command)
     said = " ".join(f"{early.output}{early.exception}".split())
     assert "too early: 1 row of the data file has changed since an earlier job" in said
-    assert "at least 20 have to change, the withdrawn rows included (rule 7 demands this" in said
+    assert "At least 20 rows have to change (rule 7 demands this" in said
     assert "withdrawal" not in site.log()[-1]
     with pytest.raises(Stopped, match="refused by the rules"):
         site.ask("crp ~ age")
     said = " ".join(CliRunner().invoke(app, [*command, "--early"]).output.split())
     assert "feddcd closed 1 set of rows" in said
     assert "The differences are the sums of the removed rows alone." in said
-    assert "before at least 20 rows of the data file have changed, the withdrawn rows" in said
-    assert "included (rule 7 demands" in said
-    assert "traces of the removed rows: the folders rules, jobs, results and outgoing" in said
+    assert (
+        "do not approve the repeat until at least 20 rows of the data file have changed (rule 7"
+        in said
+    )
+    assert "). The withdrawn rows count, too." in said
+    assert (
+        "traces of the removed rows: the folders 'rules', 'jobs', 'results' and 'outgoing'" in said
+    )
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
-    assert "from before a withdrawal of consent differ by fewer than 20 rows" in told
+    few = (
+        "rows were withdrawn at this site after an earlier job. This job and the earlier job "
+        "differ by fewer than 20 rows.\n"
+    )
+    assert few in told.replace("\n    ", "\n")
     assert "can calculate the sums of these rows alone" in told
     assert "until at least 20 rows have changed (rule 7 " in told
     done = CliRunner().invoke(app, ["federation", "approve", str(tmp_path), *waiting(tmp_path)])
@@ -561,9 +573,9 @@ def test_a_patient_who_withdraws_consent(tmp_path):
     assert site.ask("crp ~ age")["moments.n"] == 399
     shown = CliRunner().invoke(app, ["federation", "outgoing", str(tmp_path), "--log"]).output
     assert (
-        "WITHDRAWAL  one patient withdrew; from now on, feddcd does not compare new jobs with 1 "
-        "set of rows that earlier jobs used. The person did not wait until enough rows had changed"
-        in shown
+        "WITHDRAWAL  one patient withdrew; feddcd closed 1 set of rows of earlier jobs. Rule 7 "
+        "does not compare new jobs with a closed set. With --early, feddcd did not check whether "
+        "enough rows had changed" in shown
     )
     assert (
         "rule 'sets': only 1 row is in some jobs and not in others. There must be at least 20 such "
@@ -588,12 +600,14 @@ def test_the_withdrawn_row_counts_among_the_rows_that_changed(others, warned, tm
         assert CliRunner().invoke(app, [*command, "--early"]).exit_code == 0
     else:
         said = " ".join(done.output.split())
-        assert "20 rows of the data file have changed, and at least 20 had to change" in said
+        enough = "20 rows of the data file have changed. This is enough: at least 20 had to change"
+        assert enough in said
         assert "WARNING" not in said
     with pytest.raises(Stopped, match="waits for approval"):
         site.ask("crp ~ age")
     told = "\n".join(words_of(tmp_path, *waiting(tmp_path)))
-    assert ("from before a withdrawal of consent differ by fewer than 20 rows" in told) == warned
+    few = "after an earlier job. This job and the earlier job differ by fewer than 20 rows"
+    assert (few in told) == warned
 
 
 def test_rows_that_a_job_left_out_do_not_count_as_changed(tmp_path):

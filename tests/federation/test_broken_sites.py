@@ -158,7 +158,7 @@ STOP = {
     key_of_another: ("key is not the private key that belongs to key.pub", "from a backup"),
     bad_codebook: ("codebook.toml", "correct codebook.toml"),
     other_key: ("key is not the private key that belongs to key.pub", "from a backup"),
-    other_sum_keys: ("sum.keys has the keys of north, not of south", "from a backup"),
+    other_sum_keys: ("sum.keys has the keys of site 'north', not of 'south'", "from a backup"),
     changed_log: ("was changed or damaged: line 2 was changed", "from a backup"),
     bad_log: ("outgoing.jsonl was changed or damaged", "move both files away, and keep them"),
 }
@@ -345,9 +345,10 @@ def test_a_site_knows_why_it_refused_and_nobody_else_does(home, harm, monkeypatc
     assert how.startswith("ended without a result, because this site refused: ")
     assert why in how
     others = status_of(home.site("north"))["ended"][-1]["how"]
-    assert "south could not answer; the log at south has the exact reason" in others
+    words = "the site 'south' could not answer; the log at the site 'south' has the exact reason"
+    assert words in others
     (news,) = _serving.known_news(site)
-    assert news.startswith(f"study first {how} (")
+    assert news.startswith(f"study 'first' {how} (")
 
 
 @pytest.mark.parametrize("harm", [no_data, no_rows])
@@ -479,7 +480,8 @@ def test_an_older_refusal_is_not_the_reason_of_a_study(home, monkeypatch):
 def test_the_status_of_a_site_names_with_whom_it_is_summed(home):
     held = status_of(home.site("south"))
     line = (
-        f"in sums with: east and north (the roster words of this list of sites: {held['roster']})"
+        "sums together with: east and north (the roster words of this list of sites: "
+        f"{held['roster']})"
     )
     assert line in lines_of(held)
 

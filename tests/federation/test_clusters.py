@@ -80,7 +80,8 @@ def test_clusters_of_two_jobs_differ_by_many_rows_or_by_none(place):
 def test_a_site_is_no_cluster_where_only_sums_may_be_read():
     plan = read_plan({"formula": "y ~ age", "family": "gaussian", "covariance": "cluster"})
     with pytest.raises(
-        Refused, match="standard errors by site, because they reveal numbers of single"
+        Refused,
+        match="standard errors by site, because these standard errors reveal numbers of single",
     ):
         check_by_site(Policy(), plan)
     check_by_site(Policy(answers="each"), plan)

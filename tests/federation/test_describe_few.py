@@ -260,7 +260,7 @@ def test_exact_quantiles_have_to_be_named():
     with pytest.raises(
         Refused,
         match=(
-            r"answers of the kind 'values', because it does not name this kind "
+            r"answers of the kind 'values', because the policy does not list this kind "
             r"\(kinds in policy\.toml\)"
         ),
     ):
@@ -283,15 +283,15 @@ def test_counts_that_sites_may_have_changed_carry_a_sign_in_all_files(tmp_path):
     }, "a column without a missing value is exact, and so are the rows of a table without groups"
     list(made.write(tmp_path))
     note = (
-        "≈ before a count means that sites may have changed it: 1 site changed some rows before "
-        "counting them, so that each count of such a site is 0 or at least k (k is"
+        "≈ before a count means that sites may have changed this count. 1 site changed some rows "
+        "before counting them, so each count of such a site is 0, or at least k. Here k is"
     )
     for name in ("summary.txt", "table1.md", "report.html"):
         told = " ".join((tmp_path / name).read_text("utf-8").split())
         assert note in told, name
         assert (
-            "counted a level with fewer than k rows as missing. It may have counted too many values"
-            in told
+            "counted a level with fewer than k rows as missing. It may have counted some present "
+            "values" in told
         )
         assert "left out the rows" not in told, "a table without groups has all rows"
     exact, near = (_quantile(Quantile(4.5, 4.5, 4.5), about, 3) for about in (False, True))

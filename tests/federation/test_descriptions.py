@@ -169,7 +169,7 @@ def test_that_it_would_be_refused_is_told_to_a_person_alone(place):
     assert "waits for approval" in said[None]
     [id] = waiting(place.folder)
     told = "\n".join(words_of(place.folder, id))
-    assert "the rules of this site refuse this" in told
+    assert "the rules of this site refuse this request" in told
     assert "descriptions" in told
     approve(place.folder, id)
     assert describe(place, ["age"]) == RULED

@@ -113,7 +113,9 @@ def test_new_keys_of_a_site_are_told(home, capsys):
         sign_up.sign(home.site(site), home.server / "roster.json")
     code, said = verified(home, capsys)
     assert (code, told in said) == (0, True)
-    assert "CAREFUL: north has other keys now. Somebody who has the old keys of north could" in said
+    north = "the site 'north'"
+    careful = f"CAREFUL: {north} has other keys now. Somebody who has the old keys of {north} could"
+    assert careful in said
 
 
 def forge(home, other):

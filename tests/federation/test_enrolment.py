@@ -155,11 +155,11 @@ def test_who_is_not_invited_learns_nothing(home, tmp_path, data):
 def test_an_invitation_ends(home, tmp_path, data):
     given = invited(home, "north", tmp_path)
     late = Desk(home, now=lambda: given.expires + 1.0)
-    with pytest.raises(Refused, match=r"this invitation ended at 20\d\d-\d\d-\d\d"):
+    with pytest.raises(Refused, match=r"this invitation was valid until 20\d\d-\d\d-\d\d"):
         site.enrol(given, tmp_path / "a", data, {}, post=by(late))
     with pytest.raises(Refused, match="ended at"):
         site.look(given, by(late))
-    with pytest.raises(SpecError, match="the invitation ended at"):
+    with pytest.raises(SpecError, match="the invitation was valid until"):
         read_invitation(tmp_path / "north.invite", now=given.expires + 1.0)
     newer = invited(home, "north", tmp_path)
     refused(home, given, tmp_path / "b", data, "has this token")  # the older one ended by the newer
@@ -280,7 +280,7 @@ def test_keys_that_are_no_keys_are_refused(home, tmp_path, data):
     rsa = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIGPKSUTyz1HwHReFVvD5obVsALAgJRNarH4TRpNePnAS"
     tried = {
         "another site already has this key": (key, *good), "not a public key": ("x", *good),
-        "not on the curve": (rsa, *good), "does not have 32 bytes": (key, "00", "00"),
+        "with the curve secp384r1": (rsa, *good), "does not have 32 bytes": (key, "00", "00"),
     }  # fmt: skip
     for reason, keys in tried.items():
         body = claim_of(given, "enrol", *keys).sealed(given.token)
@@ -298,7 +298,7 @@ def test_three_sites_make_one_roster_that_nobody_signed_yet(home, tmp_path, data
     assert isinstance(held, Roster)
     assert held.names == tuple(sorted(NAMES))
     assert held.signatures == {}
-    with pytest.raises(SpecError, match="there is already a site north; choose another name"):
+    with pytest.raises(SpecError, match="there is already a site 'north'; choose another name"):
         desk.invite(home, "NORTH")
     with pytest.raises(SpecError, match=r"letters, digits, - and _ only"):
         desk.invite(home, "../x")
@@ -369,7 +369,7 @@ def test_who_was_expelled_is_not_invited_again(home, tmp_path, data, monkeypatch
     assert _code(["federation", "expel", "fed", "north"]) == 0
     for name in ("north", "North"):
         assert _code(["federation", "invite", "fed", name]) == 2
-        assert f"{name} was expelled and cannot join again" in capsys.readouterr().err
+        assert f"the site {name!r} was expelled and cannot join again" in capsys.readouterr().err
     assert events(home, "retired")[-1]["barred"] is True
     assert _code(["federation", "invite", "fed", "south"]) == 2
     assert "first retire it: feddcd federation retire fed south" in capsys.readouterr().err

@@ -442,7 +442,7 @@ def test_who_was_expelled_stays_out(four):
     add_site(four, "site-4")
     places(four)[3].state.unlink()
     train(four, LocalNetwork(places(four)), 5)
-    assert "site-4 was expelled and cannot join again" in reasons(four)
+    assert "'site-4' was expelled and cannot join again" in reasons(four)
     assert set(inspect(four).server.members) == {"site-1", "site-2", "site-3"}
     assert inspect(four).server.barred == {"site-4"}
     assert sums(four)[-1].members == ("site-1", "site-2", "site-3")

@@ -69,14 +69,17 @@ BAD_CONFIG = {
     "not text": (b"name = '\xff'", r"not a TOML file: .*UTF-8"),
     "no name": (
         "rounds = 3",
-        r"federation.toml: the setting name is missing; write for example: name = 'north'",
+        r"federation.toml: the setting `name` is missing; write for example: name = 'north'",
     ),
-    "empty name": ("name = ''", r"name must be a text that is not empty, got name=''"),
+    "empty name": (
+        "name = ''",
+        r"the setting `name` must be a text of one line that is not empty, got name=''",
+    ),
     "name of two lines": (
         r'name = "a\nb"',
-        r"must be a text that is not empty, got name='a\\nb'",
+        r"must be a text of one line that is not empty, got name='a\\nb'",
     ),
-    "name is a number": ("name = 3", r"name should be a text, got 3"),
+    "name is a number": ("name = 3", r"the setting 'name' should be a text, got 3"),
     "misspelt": ("name='a'\nalgoritm='x'", r"unknown setting 'algoritm'; did you mean 'algorithm'"),
     "of a run": ("name='a'\npartition='iid'", r"unknown setting 'partition'"),
     "unknown algorithm": ("name='a'\nalgorithm='fedcd'", r"'fedcd'; did you mean 'feddcd'"),
@@ -87,9 +90,9 @@ BAD_CONFIG = {
         "name='a'\nl2=0.0",
         r"feddcd needs a penalty, because the loss of each client must be strongly convex: set l2",
     ),
-    "l2 as text": ("name='a'\nl2='much'", r"l2 should be a number, got 'much'"),
+    "l2 as text": ("name='a'\nl2='much'", r"the setting 'l2' should be a number, got 'much'"),
     "no rounds": ("name='a'\nrounds=0", r"rounds must be at least 1, got rounds=0"),
-    "tau of one": ("name='a'\ntau=1", r"need tau >= 2, got tau=1"),
+    "tau of one": ("name='a'\ntau=1", r"the setting `tau` must be at least 2, got tau=1"),
     "negative target": (
         "name='a'\ntarget_gap=-1.0",
         r"target_gap must be above 0, got target_gap=-1.0",
@@ -97,14 +100,29 @@ BAD_CONFIG = {
     "setting of another": ("name='a'\n[settings]\nrho=1.0", r"feddcd has no setting 'rho'"),
     "one upload": (
         "name='a'\nfewest=1",
-        r"fewest must be at least 2, because a round needs 2 uploads; got fewest=1",
+        r"the setting `fewest` must be at least 2, because a round needs 2 uploads; got fewest=1",
     ),
-    "half an upload": ("name='a'\nfewest=2.5", r"fewest should be a whole number, got 2.5"),
-    "no deadline": ("name='a'\ndeadline=0", r"need deadline > 0, got deadline=0"),
-    "no number": ("name='a'\npatience=nan", r"need patience > 0, got patience=nan"),
-    "true": ("name='a'\nlargest=true", r"largest should be a number, got True"),
-    "port as text": ("name='a'\nport='9093'", r"port should be a whole number, got '9093'"),
-    "port too large": ("name='a'\nport=70000", r"need 0 < port < 65536, got port=70000"),
+    "half an upload": (
+        "name='a'\nfewest=2.5",
+        r"the setting 'fewest' should be a whole number, got 2.5",
+    ),
+    "no deadline": (
+        "name='a'\ndeadline=0",
+        r"the setting `deadline` must be above 0, got deadline=0",
+    ),
+    "no number": (
+        "name='a'\npatience=nan",
+        r"the setting `patience` must be above 0, got patience=nan",
+    ),
+    "true": ("name='a'\nlargest=true", r"the setting 'largest' should be a number, got True"),
+    "port as text": (
+        "name='a'\nport='9093'",
+        r"the setting 'port' should be a whole number, got '9093'",
+    ),
+    "port too large": (
+        "name='a'\nport=70000",
+        r"the setting `port` must be from 1 to 65535, got port=70000",
+    ),
 }
 
 
@@ -329,7 +347,8 @@ def test_two_people_can_compare_a_new_authority(tmp_path, capsys):
     digits = hashlib.sha256((home.server / "ca.crt").read_bytes()).hexdigest()[:20]
     *_, send, compare = capsys.readouterr().out.splitlines()
     assert "ca.crt to every site" in send
-    assert "by phone the first 20 digits that the command `sha256sum ca.crt` prints" in compare
+    assert "by phone. At the site, the command `sha256sum ca.crt` must print a line" in compare
+    assert "begins with these 20 digits" in compare
     assert compare.endswith(f": {digits}")
 
 
@@ -375,7 +394,7 @@ def test_another_port_reaches_the_sites_of_this_machine(tmp_path, monkeypatch):
 
 
 def test_a_folder_in_use_is_left_alone(fresh):
-    with pytest.raises(SpecError, match=r"f is a federation already\. To see its next step: "):
+    with pytest.raises(SpecError, match=r"f already has a federation\. To see what to do next: "):
         create(fresh.path, ["a"], Config("north"))
     assert len(fresh.invited()) == 2
 
@@ -390,9 +409,9 @@ def test_odd_names_of_sites(name, tmp_path):
 
 
 def test_sites_have_one_name_each(fresh, tmp_path):
-    with pytest.raises(SpecError, match="two sites have the same name: b"):
+    with pytest.raises(SpecError, match="two sites have the same name: 'b'"):
         create(tmp_path / "f", ["a", "b", "b"], Config("north"))
-    with pytest.raises(SpecError, match="the site a is already invited"):
+    with pytest.raises(SpecError, match="the site 'a' is already invited"):
         add_site(fresh, "a")
     with pytest.raises(SpecError, match="the name of a site may have letters"):
         add_site(fresh, "../c")
@@ -410,9 +429,9 @@ def test_a_site_that_comes_back_has_the_keys_it_had(tmp_path):
 def test_settings_that_make_no_algorithm_are_not_written_down(tmp_path):
     """They could not be taken back: what was agreed stays agreed."""
     home = make(tmp_path / "f", 2, wine(2), rounds=1, settings={"eta": 5.0}, **RIDGE)
-    with pytest.raises(SpecError, match=r"need 0 < eta < 2, got eta=5\.0"):
+    with pytest.raises(SpecError, match=r"'eta' must be above 0 and below 2, got eta=5\.0"):
         train(home, LocalNetwork(places(home)))
-    assert "need 0 < eta < 2" in events(home, "failed")[0]["reason"]
+    assert "'eta' must be above 0 and below 2" in events(home, "failed")[0]["reason"]
     toml = home.path / "federation.toml"
     toml.write_text(toml.read_text().replace("eta = 5.0", "eta = 1.0"))
     train(home, LocalNetwork(places(home)))
@@ -556,13 +575,16 @@ def test_a_changed_upload_is_noticed(killed):
     changed = pack({}, {k: v + 1e-9 for k, v in unpack(body)[1].items()})
     update = "UPDATE uploads SET body = ? WHERE epoch = ? AND round = ? AND client = ?"
     edit(killed, update, (changed, *where))
-    with pytest.raises(LedgerError, match=f"the upload of site-2 in round {round} .after start 1 "):
+    with pytest.raises(
+        LedgerError, match=f"the upload of site 'site-2' in round {round} .after start number 1 "
+    ):
         verify(killed)
     # who can change an upload can change its checksum, but not the digest in the chain
     update = "UPDATE uploads SET hash = ? WHERE epoch = ? AND round = ? AND client = ?"
     edit(killed, update, (_link("upload", client, epoch, round, changed), *where))
     with pytest.raises(
-        Refused, match=r"record \d: the upload of site-2 is missing in the ledger, or the sum was "
+        Refused,
+        match=r"record \d of the ledger: the upload of site 'site-2' is missing, or the sum was ",
     ):
         verify(killed)
 
@@ -575,7 +597,9 @@ def test_a_mean_that_is_not_the_uploads_is_noticed(killed):
     link = _link(previous, kind, epoch, round, forged)
     edit(killed, "UPDATE records SET body = ?, hash = ? WHERE seq = ?", (forged, link, seq))
     edit(killed, "UPDATE meta SET value = ? WHERE key = 'head'", (f"7 {link}",))
-    with pytest.raises(Refused, match="record 7: the mean does not follow from the uploads"):
+    with pytest.raises(
+        Refused, match="record 7 of the ledger: its mean is not the mean of the uploads"
+    ):
         verify(killed)
 
 

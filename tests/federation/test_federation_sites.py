@@ -207,7 +207,10 @@ def test_a_locked_state_file(home):
     with ClientFile(bad(home).state, federation="test", client="site-4"):
         goes_on(home, LocalNetwork(places(home)))
     assert reasons(home) == STATE
-    assert "A site can run only once: stop that process first" in bad(home).log.read_text()
+    assert (
+        "Only one process can run a site at a time: stop that process first"
+        in bad(home).log.read_text()
+    )
     train(home, LocalNetwork(places(home)), 5)
     assert sums(home)[-1].members == (*OTHERS, "site-4")
     assert events(home, "certified")[-1]["dual_residual"] <= 1e-10
@@ -216,9 +219,9 @@ def test_a_locked_state_file(home):
 OLD = (
     "site-4: this site's state is older than the ledger. The site was restored from a "
     "backup, or a copy of the site runs elsewhere. Stop the copy; if there is no copy, "
-    "retire the site and let it enrol again with a new invitation. Last upload of this site in "
-    "the ledger: round 4 (after start 2 of the coordinator); at the site: round 2 (after start 1 "
-    "of the coordinator)"
+    "retire the site and let it enrol again with a new invitation. The last upload of this "
+    "site, as the ledger has it: round 4 (after start number 2 of the coordinator); as the site "
+    "has it: round 2 (after start number 1 of the coordinator)"
 )
 
 
@@ -351,7 +354,7 @@ MISFITS = {
     "numbers of columns": (sparse_newcomer, "site-5 has 14 features, the federation has 13"),
     "text as labels": (
         lambda home: newcomer(home, lambda t: t.assign(label=SENTINEL)),
-        "site-5: the site's labels are words, but ridge needs numbers",
+        "site-5: the labels of this site are text, but the model ridge needs numbers",
     ),
     "a label that is not there": (
         lambda home: newcomer(home, lambda t: t.rename(columns={"label": "died"})),
@@ -413,7 +416,7 @@ def enlarged(meta, arrays):
     return meta | {"digest": digest(value * 1e12)}, {name: value * 1e12}
 
 
-UNREADABLE = "site-4: its answer cannot be read: "
+UNREADABLE = "site-4: the coordinator cannot read the answer of this site: "
 UPLOADS = {
     "nan": (all_of(lambda x: x * np.nan), "site-4: its upload has a value that is not finite"),
     "inf": (all_of(lambda x: x + np.inf), "site-4: its upload has a value that is not finite"),
@@ -496,13 +499,13 @@ def test_a_site_looks_at_its_own_result(home, monkeypatch):
 SETTLEMENTS = {
     "nan": (
         all_of(lambda x: x * np.nan),
-        "site-4: its confirmation of a round has a value that is not",
+        "site-4: the answer with which this site confirms a round has a value that is not",
     ),
     "in another's name": (told(client="site-1"), "site-4 answered under another name, site-1"),
     "of another round": (
         told(stamp=[1, 2]),
-        "site-4: it did not confirm the round that the coordinator asked about, or sent no "
-        "certificate",
+        "site-4: this site did not confirm the round that the coordinator asked about, or this "
+        "site sent no certificate",
     ),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
@@ -512,8 +515,8 @@ SETTLEMENTS = {
                 {k: v for k, v in arrays.items() if k.startswith("conserved")},
             )
         ),
-        "site-4: it did not confirm the round that the coordinator asked about, or sent no "
-        "certificate",
+        "site-4: this site did not confirm the round that the coordinator asked about, or this "
+        "site sent no certificate",
     ),
 }
 
@@ -597,7 +600,8 @@ def test_a_site_without_a_place_for_its_log_still_answers(home, tmp_path):
 def test_questions_that_nobody_asks(home):
     ask = lambda data: read_refusal(unpack_message(answer(data, bad(home)))).reason
     assert ask(b"garbage") == (
-        "site-4: this site cannot read the message; the file site.log at the site says why"
+        "site-4: this site cannot read the coordinator's message; the file site.log at the site "
+        "says why"
     )
     unknown = pack({"version": 2, "kind": "welcome"}, {})
     assert ask(unknown) == "site-4: this site does not know this kind of message"

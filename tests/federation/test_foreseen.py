@@ -112,8 +112,8 @@ def test_a_rare_column_is_named_with_what_helps(tmp_path):
     assert "waits for approval" in said(site, "y ~ age + rare")
     told = words(site)
     assert (
-        "NOTE: even if you approve, the rules of this site refuse this. The reason is the rule "
-        "'support': in the column rare, fewer"
+        "NOTE: even if you approve, the rules of this site refuse this request. The reason is the "
+        "rule 'support': in the column 'rare', fewer"
     ) in told
     assert OF_LEVELS in told
     assert "logarithm" not in told, "of 0 and 1 there is none"

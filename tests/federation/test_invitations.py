@@ -176,7 +176,9 @@ def test_a_running_site_hears_that_its_enrolment_is_rejected(home, said, monkeyp
     for why in (unknown, RESTARTED):  # the second of a node that was let in before
         link.tell("connecting", why)
         _serving._show_link(west, "h:1", shown, "west")
-        assert lines[2].startswith("west waits: the person at the coordinator (h:1) has not")
+        assert lines[2].startswith(
+            "the site 'west' waits: the person at the coordinator (h:1) has not"
+        )
         assert lines.pop(3).endswith(f"the last three: {site.enrolment_words(west)}")
         del lines[2:]
         assert status_of(west)["why"] == UNCONFIRMED
@@ -207,13 +209,13 @@ def test_a_newer_invitation_says_that_it_ends_the_older(home, said):
     older = invite(home)
     assert not any("no longer valid" in line for line in said)
     invite(home)
-    assert any(line.startswith("the older invitation of west, made at 20") for line in said)
+    assert any(line.startswith("the older invitation for west, made at 20") for line in said)
     with pytest.raises(Refused, match="the coordinator made a newer invitation"):
         site.look(older)
     enrol(home)
     invite(home)
     assert any("west has to enrol again with the new invitation" in line for line in said)
-    assert NO_TOKEN.startswith("no invitation that is valid now has this token")
+    assert NO_TOKEN.startswith("no valid invitation has this token")
 
 
 def test_an_enrolled_folder_keeps_its_data_file(home, said):
@@ -241,8 +243,8 @@ def test_what_a_second_enrolment_keeps_is_said(home, said, monkeypatch):
     monkeypatch.setattr(_enrolment, "site_runs", lambda folder: True)
     (west / "policy.toml").write_text('identifiers = ["AGE"]\ncomplete = true\n')
     enrol(home)
-    (warned,) = [line for line in said if "setting identifiers in" in line]
-    assert "names 'AGE', but patients.csv has no such column; did you mean" in warned
+    (warned,) = [line for line in said if "setting 'identifiers' in" in line]
+    assert "names the column 'AGE', but patients.csv has no such column; did you mean" in warned
     told = "feddcd kept these files of an earlier enrolment, and this site uses them again: "
     assert f"{told}key, sum.keys, policy.toml" in said
     assert said[-1] == (

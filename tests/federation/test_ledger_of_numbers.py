@@ -203,7 +203,7 @@ def test_a_training_uses_no_identifier(where, place):
         (place.folder / where).write_text('[columns.mrn]\ntype = "identifier"\n')
     hello = wire.pack_message(wire.Hello("study", "logistic"))
     told = wire.read_refusal(wire.unpack_message(answer(hello, own))).reason
-    assert "a column, because it is an identifier" in told
+    assert "a column, because this column is an identifier" in told
     assert "mrn" not in told
     (place.folder / where).unlink()
     (place.folder / "policy.toml").write_text(

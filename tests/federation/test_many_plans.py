@@ -76,10 +76,8 @@ def looked(monkeypatch):
     return times
 
 
-def used_up(most, what, about=""):
-    limit = (
-        f"{about}more than {most} {what} in a month (max_jobs_per_month = {most} in policy.toml)"
-    )
+def used_up(most, what):
+    limit = f"more than {most} {what} in a month (max_jobs_per_month = {most} in policy.toml)"
     return f"north: its policy does not allow {limit}"
 
 
@@ -104,7 +102,7 @@ def test_plans_in_a_row_tell_nothing_before_a_person_decides(
     kept = [said for said in jobs if said in ends]
     over = len(kept) - most
     assert kept == [f"north: {waits('this job')}"] * most + [used_up(most, "jobs")] * over
-    assert offers.count(used_up(most, "plans", "questions about the columns of ")) == over > 0
+    assert offers.count(used_up(most, "plans with questions about columns")) == over > 0
     assert len(waiting(there.folder)) <= 2 * most
     assert 0 < before <= 2 * 2 * 2 * most  # both sites, names and job, two looks at each
     again = [say(there, request) for requests in asked for request in requests]

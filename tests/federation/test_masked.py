@@ -510,9 +510,8 @@ def test_after_the_end_a_job_sends_what_it_sent_and_nothing_else(home, finished,
     ended = Envelope("ended", {"study": "federation", "why": "done", "sites": {}}, {})
     assert unpack_message(answer(pack_message(ended), place)).kind == "ended"
     assert not list((tmp_path / "copy").glob("jobs/*/mask.*"))
-    assert "the last answer is not in this site's file of the job; start a new job" in reason(
-        answer(request, place)
-    )
+    told = "this site's file of the job lacks the last answer of this site; start a new job"
+    assert told in reason(answer(request, place))
     assert answer(earlier[1], place) == earlier[2]
 
 
@@ -695,7 +694,7 @@ def test_a_roster_that_lacks_a_signature_founds_nothing(home):
     sign_up.new_member(home.site("east"), "east")
     sign_up.propose(home.server, [sign_up.read_member(home.site("east") / sign_up.MEMBER)])
     sign_up.sign(home.site("north"), home.server / "roster.json")
-    with pytest.raises(SpecError, match="east has not signed the roster"):
+    with pytest.raises(SpecError, match="the site 'east' has not signed the roster"):
         run(home)
 
 
@@ -742,7 +741,7 @@ def test_who_denied_is_named_and_nobody_else(tmp_path, what):
     home = made(tmp_path, RegressionPlan(text, "gaussian"), patience=0.05)
     careful = 'approve = "job"\nsmall_cells = "sum"\ncomplete = true\n'
     (home.site("north") / "policy.toml").write_text(careful)
-    with pytest.raises(Stalled, match="but got no answer from north"):
+    with pytest.raises(Stalled, match="but got no answer from these sites: north"):
         run(home)
     (id,) = waiting(home.site("north"))
     assert (words_of(home.site("north"), id)[0][:6] == "Before") == (what == "names")
@@ -813,7 +812,7 @@ def test_answers_of_single_sites_are_asked_for_by_name_and_said(tmp_path):
     network = LocalNetwork(places(home))
     coordinate(network, {"folder": str(home.path), "mode": "each"}, lambda event: None)
     told = (home.server / "glm" / "summary.txt").read_text()
-    assert "each site (mode each), so there is no proof file of this" in told
+    assert "each site (mode 'each'). So there is no proof file of this" in told
     assert "is no proof file of this table" in (home.server / "glm" / "report.html").read_text()
     assert json.loads((home.server / "glm" / "model.json").read_text())["answers"] == "each"
     assert not (home.server / "proof").exists()
@@ -1015,7 +1014,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
     verify_command(home.path)
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first.startswith("VERIFIED: ")
-    assert second.startswith("CAREFUL: the plan in this folder has changed: it is not the plan")
+    assert second.startswith("CAREFUL: the plan in this folder has changed. The proof belongs")
 
 
 def test_a_site_reads_the_name_of_the_study_from_its_own_log(tmp_path, capsys):
@@ -1027,14 +1026,14 @@ def test_a_site_reads_the_name_of_the_study_from_its_own_log(tmp_path, capsys):
     coordinate(network, {"folder": str(home.path), "study": "first"}, lambda event: None)
     verify_command(study.results / "proof", site=home.site("east"))
     said = " ".join(capsys.readouterr().out.split())
-    told = "name of the study: first (the log of east has this name; no site signed it)"
+    told = "name of the study: 'first' (the log of east has this name; no site signed this name)"
     assert told in said
 
 
 def test_a_proof_that_ends_early_or_late_is_refused(finished):
     proof = JobProof.read(finished[0].server / "proof")
     short = JobProof(proof.roster, proof.job, proof.nonces, proof.exchanges[:-1])
-    with pytest.raises(Refused, match="ends before the end of the job"):
+    with pytest.raises(Refused, match="is incomplete: it ends before the end of the job"):
         verify_proof(short)
     longer = (*proof.exchanges, proof.exchanges[-1])
     with pytest.raises(Refused):

@@ -123,7 +123,7 @@ def test_lost_messages_and_a_killed_coordinator_change_nothing(tmp_path):
     assert verify(home).records > 4
     assert verify(home).signed == cohort
     assert "site-2 cannot leave, because no site can leave a training in mode sum" in reasons(home)
-    assert "late is not in the roster" in reasons(home)
+    assert "the site 'late' is not in the roster" in reasons(home)
     late = "late cannot join, because this training in mode sum has already begun"
     assert f"{late}; make a new federation" in reasons(home)
     heard: dict[str, set[bytes]] = {}
@@ -162,18 +162,19 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
 
     best = {"certified_gap": summary["certified_gap"] / 2}
     signed = "in summary.json does not follow from what the sites signed"
-    lie(f"certified_gap {signed}", summary | best)
-    lie(f"accuracy {signed}", summary | {"accuracy": 0.99})
+    lie(f"'certified_gap' {signed}", summary | best)
+    lie(f"'accuracy' {signed}", summary | {"accuracy": 0.99})
     for wrong in ({"members": {"site-1": 900}}, {"test_accuracy": 0.99}, {"uploads": 1}):
-        lie(f"{next(iter(wrong))} in summary.json does not follow from the ledger", summary | wrong)
-    lie(f"certified_gap {signed}", summary | {"certified_gap": 10**400})
+        name = repr(next(iter(wrong)))
+        lie(f"{name} in summary.json does not follow from the ledger", summary | wrong)
+    lie(f"'certified_gap' {signed}", summary | {"certified_gap": 10**400})
     twice = json.dumps(best)[:-1] + ", " + json.dumps(summary)[1:]
     lie("one name is in this file twice", {}, text=twice)
     other = io.BytesIO()
     np.savez(other, w=w + 1)  # a zip is read from its end, by some programs from its beginning
     model_file = kept[home.server / "model.npz"]
     for data in (other.getvalue() + model_file, model_file + b"more"):
-        lie("the file has content that is not in its own list of contents", npz=data)
+        lie("the file has content that its own list of contents does not name", npz=data)
     for rounds in (4, None):  # then neither model nor certificate were looked at
         told = (
             "the number of rounds in summary.json is missing, or is not a whole number from 0 to "
@@ -329,7 +330,7 @@ def test_a_person_agrees_to_a_job_once(tmp_path):
     job = json.loads(unpack_message(request).meta["job"])
     for name, wrong, why in (
         ("version", "0", "the job is for feddcd 0, and this site has"),
-        ("mode", "each", "not in the cohort of the job, or the mode of the job is not sum"),
+        ("mode", "each", "not in the cohort of the job, or the mode of the job is not 'sum'"),
         (
             "cohort",
             job["cohort"][:3],
@@ -404,12 +405,16 @@ def test_no_mutant_of_a_question_gets_another_answer(tmp_path):
 
 
 def test_what_cannot_be_summed_is_refused_by_name(tmp_path):
-    with pytest.raises(SpecError, match="a round needs at least 3 sites; got tau=2"):
+    with pytest.raises(
+        SpecError, match="a round needs at least 3 sites, so tau must be at least 3; got tau=2"
+    ):
         Config("f", Spec(tau=2), answers="sum")
     with pytest.raises(SpecError, match="fednewton is not possible with answers = 'sum'"):
         Config("f", Spec(algorithm="fednewton"), answers="sum")
     with pytest.raises(SpecError, match="with answers = 'sum', fedqn needs every site in every"):
         Config("f", Spec(algorithm="fedqn", tau=3), answers="sum")
     Config("f", Spec(algorithm="fedqn"), answers="sum")
-    with pytest.raises(SpecError, match="the setting answers must be sum or each, not 'some'"):
+    with pytest.raises(
+        SpecError, match="the setting `answers` must be 'sum' or 'each', not 'some'"
+    ):
         Config("f", answers="some")

@@ -43,15 +43,17 @@ def test_a_level_that_one_site_alone_has_is_named_where_all_refuse_its_column():
     offers = {"East": offer("F", "M"), "North": offer("f", "m"), "West": offer("f", "m")}
     lone = lone_levels({**offers, "North": offer("male", "f")})
     assert lone == (
-        "The levels 'F' and 'M' of sex exist only at East. The level 'male' of sex exists only at "
-        "North. The level 'm' of sex exists only at West."
+        "The levels 'F' and 'M' of the column 'sex' exist only at the site 'East'. The level "
+        "'male' of the column 'sex' exists only at the site 'North'. The level 'm' of the column "
+        "'sex' exists only at the site 'West'."
     )
     lone = lone_levels({"East": offer("F", "x"), "West": offer("x")})
-    assert lone == "The level 'F' of sex exists only at East."
+    assert lone == "The level 'F' of the column 'sex' exists only at the site 'East'."
     rule = "its policy does not allow the column 'C(sex)[T.M]', because its values differ at only 1"
     told = broken_off([], {site: f"{site}: {rule}" for site in offers}, lone=lone).lines
     assert told[2] == lone
-    assert told[3].startswith("Next: if other sites have other words for the same level, use the")
+    same = "if other sites have other words for the same level, ask all sites to use the"
+    assert told[3].startswith(f"Next: {same}")
     assert not any("for the reason" in line for line in told)
 
 
@@ -59,7 +61,7 @@ def test_a_refusal_names_the_column_and_the_way_out():
     analysis, rows = rows_of(skewed(), PLAN)
     with pytest.raises(Ruled) as refusal:
         check_columns(analysis.columns_of(rows), {}, rows.n, Policy(), "sum", PLAN)
-    assert "in the column crp, a few rows (fewer than 5) are far from" in refusal.value.story
+    assert "in the column 'crp', a few rows (fewer than 5) are far from" in refusal.value.story
     assert "feddcd describe ... --median crp" in refusal.value.story
     assert refusal.value.story.endswith("change max_share in policy.toml")
     own = SimpleNamespace(
@@ -75,7 +77,7 @@ def test_a_refusal_names_the_column_and_the_way_out():
     with pytest.raises(Ruled) as refusal:  # one row is not half of the sum, but far
         check_columns(analysis.columns_of(rows), {}, rows.n, Policy(max_share=0.9), "sum", PLAN)
     assert refusal.value.rule == "combinations"
-    assert "In the column crp, this row is far from the others" in refusal.value.story
+    assert "In the column 'crp', this row is far from the others" in refusal.value.story
     assert "--median crp" in refusal.value.story
     analysis, rows = rows_of(skewed(), MEDIAN)
     assert list(analysis.columns_of(rows)) == ["age", "bmi"]
@@ -102,8 +104,8 @@ def test_of_two_values_the_rare_one_is_named_and_its_rows_are_not_far(share, lea
     columns = {"(outcome)": column}
     with pytest.raises(Ruled) as refusal:
         check_columns(columns, {}, len(column), Policy(max_share=share), "sum", None)
-    told = f"in the column (outcome), fewer than {least} rows have the value 1 (max_share = {share}"
-    assert told in refusal.value.story
+    told = f"column '(outcome)', fewer than {least} rows have the value 1 (max_share = {share}"
+    assert f"in the {told}" in refusal.value.story
     column = np.repeat([0.0, 1.0], [100, least])
     check_columns({"(outcome)": column}, {}, len(column), Policy(max_share=share), "sum", None)
 
@@ -156,8 +158,11 @@ def test_no_sum_of_such_a_column_is_answered():
 @pytest.mark.parametrize(
     ("given", "reason"),
     [
-        ({"median": ["bmi"]}, "the list median has 'bmi', which is not in the list of columns"),
-        ({"median": ["grade"]}, "the list median has 'grade', which is counted by level"),
+        (
+            {"median": ["bmi"]},
+            "the setting 'median' names 'bmi', which is not in the list of columns",
+        ),
+        ({"median": ["grade"]}, "the setting 'median' names 'grade', which is counted by level"),
         ({"median": "crp"}, "median must be a list of columns"),
         ({"median": ["crp"], "quantiles": "none"}, "asks for no quantiles"),
     ],

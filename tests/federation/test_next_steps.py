@@ -57,7 +57,7 @@ def test_the_status_after_a_denial_says_how_to_undo_it(site):
     deny(site, JOB)
     (line,) = [line for line in lines_of(status_of(site)) if line.startswith("denied: ")]
     undo = "feddcd federation approve fed/sites/east a1b2c3d4"
-    assert line == f"denied: this job of study first; to approve it: {undo}"
+    assert line == f"denied: this job of study 'first'; to approve it: {undo}"
 
 
 def test_what_a_person_denied_is_not_called_a_rule():
@@ -161,7 +161,8 @@ def test_a_waiting_line_says_who_decides_about_what(home, capsys):
         (f"east: {PAUSED}", f"waiting: east: {PAUSED}"),
     ):
         show_event({"event": "waiting", "reason": reason, "site": "east", "until": 60.0})
-        assert capsys.readouterr().out.strip() == f"{line} (until 1970-01-01 00:01 UTC)"
+        until = "the coordinator waits until 1970-01-01 00:01 UTC"
+        assert capsys.readouterr().out.strip() == f"{line} ({until})"
 
 
 def test_each_study_that_failed_keeps_who_refused(home):
@@ -271,7 +272,9 @@ def test_a_restored_site_without_its_settings_is_no_federation(tmp_path, home, c
     (tmp_path / "restored" / kept).mkdir(parents=True)
     code, said = status_said(capsys, "restored")
     assert code == 2
-    assert "restored has files of a site, but no site.toml. Put site.toml back from" in said.err
+    assert (
+        "folder restored has files of a site, but no site.toml. Put site.toml back from" in said.err
+    )
     with pytest.raises(SystemExit):
         main(["federation", "site", "restored"])
     assert "put site.toml back from a backup" in capsys.readouterr().err
@@ -281,5 +284,5 @@ def test_the_status_of_any_other_folder_says_what_it_lacks(tmp_path, home, capsy
     (tmp_path / "other").mkdir()
     code, said = status_said(capsys, "other")
     assert code == 2
-    assert "it has no site.toml, nor the folder of a coordinator, because it has no fed" in said.err
+    assert "nor the folder of a coordinator: it has no site.toml and no federation.toml" in said.err
     assert "there is no folder away" in status_said(capsys, "away")[1].err

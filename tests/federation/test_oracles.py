@@ -146,10 +146,13 @@ def test_a_person_reads_of_levels_what_the_rules_found(sites):
         site.columns(asked)
         assert "declared levels of 'dx': 'flu', 'copd'" in site.words()
         assert (
-            "a value is missing if the field is empty or has one of these words: 'NA'"
+            "a value is missing if the field is empty or is one of these words: 'NA'"
             in site.words()
         )
-    assert "the rules of this site refuse this. The reason is the rule 'values': " in there.words()
+    assert (
+        "the rules of this site refuse this request. The reason is the rule 'values': "
+        in there.words()
+    )
     assert "'HIV'" in there.words()
     assert "refuse this" not in not_there.words()
     assert "this site would send these levels of 'dx': 'flu', 'copd'" in not_there.words()
@@ -209,7 +212,7 @@ OTHER = {
     "range": (
         plan("y ~ crp", codebook=book(crp={"range": [0, 50]}, y={})),
         "the column 'crp', because the codebook of the plan and the codebook of this site describe "
-        "it differently",
+        "this column differently",
     ),
 }
 
@@ -262,7 +265,9 @@ def test_a_job_waits_whatever_the_rules_find(name, approval, sites):
     for _ in range(2):
         said = there.job(JOBS[name])
         assert said == not_there.job(JOBS[name]) == f"north: {waits('this job')}"
-    assert "NOTE: even if you approve, the rules of this site refuse this. " in there.words()
+    assert (
+        "NOTE: even if you approve, the rules of this site refuse this request. " in there.words()
+    )
     assert not any("refused" in line for line in there.log())
 
 

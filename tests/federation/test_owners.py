@@ -35,7 +35,7 @@ os.seteuid({other})
 status()
 site = Path("fed/sites/north")
 told = [trouble.words() for trouble in troubles(site) if trouble.stops]
-mend = f"As root: chown {{site.owner()}} fed/sites/north/{name}"
+mend = f"As root, run: chown {{site.owner()}} fed/sites/north/{name}"
 try:
     Disk().read(site / "{name}", 10_000)
 except PermissionError as error:
@@ -97,7 +97,7 @@ def test_root_writes_nothing_in_a_folder_of_another_account(home, monkeypatch, c
         main(["federation", *words])
     said, owner = capsys.readouterr().err, home.path.owner()
     assert end.value.code == 2
-    assert f"the folder {words[1]} belongs to the account {owner}, and" in said
+    assert f"the folder {words[1]} belongs to the account {owner!r}, and" in said
     assert f"sudo -u {owner} " in said
     # the program, perhaps in a folder with a space
     assert f"feddcd federation {' '.join(words[:2])}" in said.replace("'", "")
@@ -143,4 +143,4 @@ def test_a_file_of_root_is_named_with_the_command_that_mends_it(home, name):
     said = done.stdout
     owner = site.owner()
     assert f"problem: fed/sites/north/{name} cannot be read: Permission denied" in said
-    assert f"next: this file belongs to the account root. As root: chown {owner} " in said
+    assert f"next: this file belongs to the account 'root'. As root, run: chown {owner} " in said

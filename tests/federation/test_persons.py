@@ -105,7 +105,7 @@ def test_with_one_row_for_each_patient_the_rule_refuses_and_with_a_list_too(tmp_
     assert last["rule"] == "identifiers"
     own = place(tmp_path / "south", approve="none", identifiers=["mrn"])
     reason = read_refusal(unpack_message(site.answer(ask(own, "dead ~ mrn"), own))).reason
-    assert "because it is an identifier" in reason
+    assert "because this column is an identifier" in reason
 
 
 @pytest.mark.parametrize(

@@ -95,17 +95,19 @@ REFUSED = [  # rule, change, what is told
     (
         "columns",
         {"columns": ()},
-        "data without names of columns, because it lists allowed columns (columns in policy.toml)",
+        "data without names of columns, because the policy lists the allowed columns (columns in "
+        "policy.toml)",
     ),
     (  # of a training, too, whose columns no formula names
         "identifiers",
         {"columns": ("age", "mrn")},
-        "the column 'mrn', because it is an identifier (identifiers in policy.toml)",
+        "the column 'mrn', because this column is an identifier (setting 'identifiers' in "
+        "policy.toml)",
     ),
     (
         "identifiers",
         {"kind": "columns", "columns": ("age", "mrn")},
-        "a column, because it is an identifier (identifiers in policy.toml)",
+        "a column, because this column is an identifier (setting 'identifiers' in policy.toml)",
     ),
     (
         "kinds",
@@ -197,17 +199,17 @@ BAD = [  # text, what is said after the path
     ("max_parameters_per_row = nan\ncomplete = true\n", "must be a number > 0, got nan"),
     (
         "approve = 'jobs'\ncomplete = true\n",
-        "approve must be one of 'job', 'answer', 'none'; got",
+        "the setting 'approve' must be one of 'job', 'answer', 'none'; got",
     ),
-    ("answers = true\ncomplete = true\n", "answers must be one of 'sum', 'each'; got True"),
-    ("constants = 1\ncomplete = true\n", "constants must be one of 'codebook', 'any'; got 1"),
+    ("answers = true\ncomplete = true\n", "'answers' must be one of 'sum', 'each'; got True"),
+    ("constants = 1\ncomplete = true\n", "'constants' must be one of 'codebook', 'any'; got 1"),
     ("max_leverage = 1.5\ncomplete = true\n", "need 0 < max_leverage <= 1, got max_leverage = 1.5"),
     ("max_share = 0\ncomplete = true\n", "need 0 < max_share <= 1, got max_share = 0"),
     ("min_support = -1\ncomplete = true\n", "min_support must be a whole number >= 0, got -1"),
     ("max_parameters_per_row = 0\ncomplete = true\n", "must be a number > 0, got 0"),
     ("max_parameters_per_row = true\ncomplete = true\n", "must be a number > 0, got True"),
-    ("columns = 'age'\ncomplete = true\n", "columns must be a list of names, got 'age'"),
-    ("columns = [1]\ncomplete = true\n", "columns must be a list of names, got (1,)"),
+    ("columns = 'age'\ncomplete = true\n", "'columns' must be a list of names, got 'age'"),
+    ("columns = [1]\ncomplete = true\n", "'columns' must be a list of names, got (1,)"),
     ("methods = ['newtn']\ncomplete = true\n", "unknown name 'newtn'; did you mean 'newton'?"),
     ("kinds = ['hesian']\ncomplete = true\n", "unknown name 'hesian'; did you mean 'hessian'?"),
     ("ask_before_sending = 1\ncomplete = true\n", "must be true or false, got 1"),
@@ -274,7 +276,7 @@ def test_the_template_sets_nothing_and_explains_everything(tmp_path):
 def test_a_trial_is_loose_and_says_so(tmp_path):
     (tmp_path / FILE).write_text(template.loose_text())
     assert load_policy(tmp_path / FILE) == LOOSE
-    assert template.loose_text().startswith("# LOOSE, for a trial")
+    assert template.loose_text().startswith("# LOOSE: this policy is for a trial")
     assert all(getattr(Policy(), name) != value for name, value in LOOSENED.items())
 
 
@@ -508,7 +510,7 @@ def test_a_changed_line_anywhere_stops_all_answers_and_approvals(tmp_path):
         (tmp_path / LOG).write_bytes(b"".join(wrong))
         told = refusal(lambda: verify_log(tmp_path))
         assert f"outgoing.jsonl was changed or damaged: {line}. This site" in str(told)
-        assert "find out who changed it" in str(told)
+        assert "find out what changed outgoing.jsonl: a disk error, a person" in str(told)
         assert "`feddcd federation verify --site` cannot check earlier studies" in str(told)
         assert told == refusal(lambda: logged(tmp_path, 1))
         assert (tmp_path / LOG).read_bytes() == b"".join(wrong)

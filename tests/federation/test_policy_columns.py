@@ -98,10 +98,11 @@ def test_a_name_that_no_column_has_is_warned_of(home, monkeypatch):
     at = home.site("east")
     data = next(at.glob("data.*"))
     the, no = "the setting", "has no such column"
+    names = "in policy.toml names the column"
     expected = [
-        f"{the} identifiers in policy.toml names 'CRP', but {data} {no}; did you mean 'crp'?",
-        f"{the} identifiers in policy.toml names 'mrn', but {data} {no}",
-        f"{the} columns in policy.toml names 'Y', but {data} {no}; did you mean 'y'?",
+        f"{the} 'identifiers' {names} 'CRP', but {data} {no}; did you mean 'crp'?",
+        f"{the} 'identifiers' {names} 'mrn', but {data} {no}",
+        f"{the} 'columns' {names} 'Y', but {data} {no}; did you mean 'y'?",
     ]
     shown = lambda: [w["what"] for w in status_of(at)["warnings"] if "names" in w["what"]]
     assert shown() == expected
@@ -129,10 +130,10 @@ def test_a_method_that_nobody_knows_is_warned_of_where_nothing_can_be_trained(ho
     held = status_of(at)
     no = "but feddcd has no such method"
     assert held["problems"] == []
-    assert [w["what"] for w in held["warnings"] if "the setting methods" in w["what"]] == [
-        f"the setting methods in policy.toml names 'newtn', {no}; did you mean 'newton'?",
-        f"the setting methods in policy.toml names 'fedavgg', {no}; did you mean 'fedavg'?",
-        f"the setting methods in policy.toml names 'ours', {no}",
+    assert [w["what"] for w in held["warnings"] if "the setting 'methods'" in w["what"]] == [
+        f"the setting 'methods' in policy.toml has 'newtn', {no}; did you mean 'newton'?",
+        f"the setting 'methods' in policy.toml has 'fedavgg', {no}; did you mean 'fedavg'?",
+        f"the setting 'methods' in policy.toml has 'ours', {no}",
     ]
     policy(home, "east", methods=["newton"])
     assert not [w for w in status_of(at)["warnings"] if "methods" in w["what"]]

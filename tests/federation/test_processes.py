@@ -189,7 +189,7 @@ def test_who_follows_a_study_hears_that_nobody_serves(tmp_path, monkeypatch):
     _studies._follow(study)
     assert len(said) == 4
     why = "because the command `feddcd federation serve` was stopped or killed"
-    assert said[0] == f"study first does not continue, {why}"
+    assert said[0] == f"study 'first' does not continue, {why}"
     assert said[1].endswith("in another terminal: feddcd federation serve 'a fed'")
     assert said[3] == "the port is open again"
     note_state(study, "running")
@@ -225,7 +225,7 @@ def test_a_site_that_cannot_start_says_so_without_paths(node, run, capsys):
     said = read_refusal(unpack_message(answer_node(b"", node, run)))
     assert (
         said.reason
-        == "the settings of a site's SuperNode cannot be used; the log of that SuperNode says why"
+        == "feddcd cannot use the settings of one SuperNode; the log of that SuperNode says why"
     )
     assert "this site cannot start" in capsys.readouterr().err
 

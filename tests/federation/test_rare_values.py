@@ -225,10 +225,10 @@ def test_the_person_who_decides_reads_what_is_rare_and_what_helps(tmp_path):
         "The risk: a coordinator that controls one of the sites can invent rows there. With "
         "several jobs on 'age', such a coordinator can find out that one patient has a rare value.",
         "You can approve without a cap if you trust the coordinator and all sites of this job.",
-        "A cap that protects these rows: cap = [60, 85] and step = 5 under [columns.age] in "
-        "codebook.toml. All sites must use the same cap and step: if feddcd proposes another cap "
-        "or step at another site, take the narrowest cap and the widest step. The cost: the cap "
-        "changes 32 of 400 values, to 60 or 85. Of 32 different values, 6 are left. The column "
+        "To protect these rows with a cap, write cap = [60, 85] and step = 5 under [columns.age] "
+        "in codebook.toml. All sites must use the same cap and step: if feddcd proposes another "
+        "cap or step at another site, take the narrowest cap and the widest step. The cost: the "
+        "cap changes 32 of 400 values, to 60 or 85. Of 32 different values, 6 are left. The column "
         "keeps 95 % of its variation.",
         "The page 'The rules of a site' explains this note (rule 21).",
     ]
@@ -267,7 +267,7 @@ def proposed(own, formula, family="binomial"):
     found = {}
     for name, (*_, remedy, _) in rare_notes(own).items():
         told = re.search(r"(cap = \[[^]]*\])(?: and (step = \w+))?", remedy)
-        helps = remedy.startswith("A cap that protects")
+        helps = remedy.startswith("To protect these rows with a cap, write ")
         assert helps or "A cap does not help" in remedy or "found no cap" in remedy
         caps = tomllib.loads("\n".join(filter(None, told.groups()))) if told else {}
         found[name] = caps, helps
@@ -343,7 +343,7 @@ def test_a_site_can_refuse_such_jobs_and_tells_nobody_why(formula, tmp_path):
     assert said(own, formula, family) == f"north: {REFUSED}"
     line = log(own)[-1]
     assert line["rule"] == "rare_values"
-    assert "in fewer than 5 rows. A cap that protects these rows: cap = " in line["why"]
+    assert "in fewer than 5 rows. To protect these rows with a cap, write cap = " in line["why"]
     assert "approve" not in line["why"]
     assert said(own, formula, family) == f"north: {REFUSED}"  # also when it is asked again
     assert said(own, "dead ~ crp") == "sums"
@@ -371,11 +371,13 @@ def test_a_plan_brings_no_cap_to_a_site_without_a_codebook(tmp_path):
     own = place(tmp_path / "north", approve="none")
     entry = {"columns": {"age": {"type": "integer", "cap": [60, 61]}, "dead": {"type": "integer"}}}
     reason = said(own, "dead ~ age", codebook=entry)
-    told = "the codebook of the plan sets cap for the column 'age', but only the codebook of a site"
+    told = "the codebook of the plan sets 'cap' for the column 'age'. Only the codebook of a site"
     assert told in reason
     write_book(own.folder, age={"cap": [60, 62]})
     reason = said(own, "dead ~ age", codebook=entry)
-    assert "the codebook of the plan and the codebook of this site describe it diff" in reason
+    assert (
+        "the codebook of the plan and the codebook of this site describe this column diff" in reason
+    )
 
 
 def test_two_descriptions_with_different_caps_do_not_either(tmp_path):

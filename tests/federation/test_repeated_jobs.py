@@ -96,13 +96,17 @@ def test_a_finished_job_is_not_repeated_without_a_site_by_itself(tmp_path, plan,
     with pytest.raises(DataError) as found:
         run(study)
     said = str(found.value)
-    told = "study federation already made a table with the same plan, and west took part."
+    told = (
+        "study 'federation' already made a table with the same plan, and the site 'west' took part."
+    )
     assert told in said
-    assert "could calculate the sums of west alone" in said
+    assert "could calculate the sums of the site 'west' alone" in said
     assert ("Refused: west" in said) == (how == "refuses")
     path = study.results / "study.toml"
-    todo = "If west agreed to reveal its sums, write repeat_without = true at the top of "
-    assert f"{todo}{path}, where feddcd keeps the job of this study. Then" in said
+    todo = (
+        "If the site 'west' agreed to reveal its sums, write repeat_without = true at the top of "
+    )
+    assert f"{todo}{path}. In this file, feddcd keeps the job of this study. Then" in said
     command = f"feddcd federation simulate {home.path} --job {path} --study again"
     assert said.endswith(f"Then give this command: {command}")
     assert not events(study, "exchange")
@@ -117,8 +121,12 @@ def test_who_retires_a_site_reads_which_tables_not_to_make_again(tmp_path, capsy
     home = made(tmp_path)
     run(home)
     depart_command(home.path, ["west"], barred=False)
-    told = "study federation made a table with west. Do not make this table again without west: "
-    assert f"{told}both tables together reveal the sums of west alone" in capsys.readouterr().out
+    west = "the site 'west'"
+    told = f"study 'federation' made a table with {west}. Do not make this table again without "
+    assert (
+        f"{told}{west}: both tables together reveal the sums of {west} alone"
+        in capsys.readouterr().out
+    )
     depart_command(made(tmp_path / "new").path, ["west"], barred=False)
     assert "table again" not in capsys.readouterr().out
 
@@ -137,7 +145,7 @@ def test_what_the_coordinator_knows_is_said_before_people_decide(tmp_path, monke
     study, asked = again(home, more="purpose = 'why?'\n"), []
     network = LocalNetwork([load_place(home.site(site)) for site in OTHERS])
     monkeypatch.setattr(network, "ask", lambda *given: asked.append(given) or iter(()))
-    with pytest.raises(DataError, match="study federation already made a table with the same"):
+    with pytest.raises(DataError, match="study 'federation' already made a table with the same"):
         coordinate(network, {"folder": str(home.path), "study": "again"}, lambda event: None)
     assert not any(work for _, _, work, _ in asked), "sites hear of the end alone"
     monkeypatch.chdir(tmp_path)
@@ -148,8 +156,10 @@ def test_what_the_coordinator_knows_is_said_before_people_decide(tmp_path, monke
     monkeypatch.setattr("feddcd.federation.status.connected", lambda folder: here)
     note_state(study, "failed", reason="there is no table")
     told = status_of(home.path)["next"]
-    assert told.startswith("read why study again ended without a result. If west agreed to ")
-    file, command = told.partition("at the top of ")[2].split(", where feddcd keeps the job of ")
+    read = "read under 'studies' why study again ended without a result. "
+    assert told.startswith(f"{read}If the site 'west' agreed to ")
+    kept = ". In this file, feddcd keeps the job of "
+    file, command = told.partition("at the top of ")[2].split(kept)
     command = command.partition("Then give this command: ")[2]
     assert command == "feddcd federation study fed again --job fed/studies/again/study.toml"
     Path(file).write_text("repeat_without = true\n" + Path(file).read_text())
@@ -160,7 +170,8 @@ def test_what_the_coordinator_knows_is_said_before_people_decide(tmp_path, monke
     assert (study.config().repeat_without, study.config().purpose) == (True, "why?")
     note_state(study, "failed", reason="there is no table")
     told = status_of(home.path)["next"]
-    assert "If west agreed to reveal its sums, change repeat_without to true in fed/studies" in told
+    change = "agreed to reveal its sums, change repeat_without to true in fed/studies"
+    assert f"If the site 'west' {change}" in told
 
 
 def test_too_few_sites_are_said_before_anybody_is_asked(tmp_path, monkeypatch):
@@ -192,7 +203,7 @@ def test_a_finished_study_stays_as_it_is(tmp_path, monkeypatch):
             error = CliRunner().invoke(app, given).exception
             assert isinstance(error, SpecError)
             assert str(error) == (
-                "study again is finished, so it does not start again. Its result is in "
+                "study 'again' is finished, so it does not start again. Its result is in "
                 "fed/studies/again/glm. For a new table, choose another name: feddcd federation "
                 "study fed OTHER_NAME --job FILE"
             )
@@ -211,7 +222,7 @@ def test_a_finished_study_stays_as_it_is(tmp_path, monkeypatch):
         assert path.name == "state.json" or path.read_bytes() == data, path
     refuse(home)
     note_state(study, "done")
-    with pytest.raises(SpecError, match="study again is finished"):  # it gets its own study
+    with pytest.raises(SpecError, match="study 'again' is finished"):  # it gets its own study
         again(home, more="repeat_without = true\n")
 
 
@@ -279,13 +290,13 @@ def test_people_read_what_both_jobs_reveal_of_a_site(tmp_path):
         (id,) = waiting(home.site(site))
         words = "\n".join(words_of(home.site(site), id))
         assert (
-            "NOTE: an earlier job used the same rows with another list of sites: west is in only "
-            "one of the two jobs.\n"
-            "    With the sums of both jobs, the coordinator and everyone at the sites of both "
-            "jobs can calculate the sums of west alone.\n"
-            "    Deny this job, unless west agreed to reveal this."
+            "NOTE: an earlier job used the same rows with another list of sites: the site 'west' "
+            "is in only one of the two jobs.\n"
+            "    The coordinator and everyone at the sites that take part in both jobs can "
+            "calculate the sums of the site 'west' alone: they subtract the sums of the two jobs.\n"
+            "    Deny this job, unless the site 'west' agreed to reveal this."
         ) in words
-        assert "a denial has a risk" not in words, "that is what this site should do"
+        assert "if you deny, there is a risk" not in words, "that is what this site should do"
 
 
 @pytest.mark.parametrize("formula", ["y ~ age", "age ~ y"])
@@ -300,9 +311,9 @@ def test_a_site_that_joins_after_a_job_without_it_is_named_to_the_others(tmp_pat
     for site in OTHERS:
         (id,) = waiting(home.site(site))
         words = "\n".join(words_of(home.site(site), id))
-        assert "west is in only one of the two jobs" in words
-        assert "can calculate the sums of west alone" in words
-        assert "Deny this job, unless west agreed to reveal this" in words
+        assert "the site 'west' is in only one of the two jobs" in words
+        assert "can calculate the sums of the site 'west' alone" in words
+        assert "Deny this job, unless the site 'west' agreed to reveal this" in words
     (id,) = waiting(home.site("west"))
     assert "an earlier job" not in "\n".join(words_of(home.site("west"), id))
 
@@ -314,13 +325,13 @@ def test_a_job_that_nobody_answered_reveals_no_sums(tmp_path):
     with pytest.raises(Stalled):
         run(home)
     (id,) = waiting(home.site("west"))
-    assert "a denial has a risk" not in "\n".join(words_of(home.site("west"), id))
+    assert "if you deny, there is a risk" not in "\n".join(words_of(home.site("west"), id))
     deny(home.site("west"), id)
     with pytest.raises(Stalled):
         run(home)
     (id,) = waiting(home.site("east"))
     words = "\n".join(words_of(home.site("east"), id))
-    assert "For the earlier job, this site sent at most its number of rows." in words
+    assert "For the earlier job, this site sent at most the number of its rows." in words
     assert "can calculate" not in words
 
 
@@ -338,11 +349,14 @@ def test_who_may_deny_a_repeat_reads_what_this_can_reveal(tmp_path, formula):
     refused = "^" in formula
     where = "on this data file" if refused else "on the same rows"
     assert ("NOTE: even if you approve" in words) == refused
-    assert f"a denial has a risk, because this site answered an earlier job {where}." in words
+    assert (
+        f"if you deny, there is a risk, because this site answered an earlier job {where}." in words
+    )
     assert "they and the coordinator can calculate the sums of this site alone" in words
     said = CliRunner().invoke(app, ["federation", "deny", str(west), id]).output
-    assert "of that job and of a job without this site together reveal the sums of" in " ".join(
-        said.split()
+    assert (
+        "the sums of the two jobs together reveal the sums of this site alone. So call"
+        in " ".join(said.split())
     )
 
 
@@ -401,11 +415,14 @@ def test_who_is_asked_for_names_and_levels_reads_the_risk_of_a_denial(tmp_path):
 
     names, words = waits(study)
     assert "the coordinator asks for names and levels of these columns" in words
-    assert "a denial has a risk" not in words, "nothing left this site before"
+    assert "if you deny, there is a risk" not in words, "nothing left this site before"
     approve(west, names)
     approve(west, waits(study)[0])
     run(study)
     second = again(home, RegressionPlan("y ~ age + sex", "gaussian"), fewest=4, name="second")
     _, words = waits(second)
     assert "the coordinator asks for names and levels of these columns" in words
-    assert "a denial has a risk, because this site answered an earlier job on this data" in words
+    assert (
+        "if you deny, there is a risk, because this site answered an earlier job on this data"
+        in words
+    )

@@ -33,7 +33,7 @@ def test_another_program_with_the_key_of_a_site_is_noted_once(tmp_path, capsys):
     for _, event in home.read_events():
         show_event(event)
     said = capsys.readouterr().out.replace("\n", " ")
-    assert "another program tries to connect with its key, too" in said
+    assert "another program tries to connect with the key of north, too" in said
     assert "feddcd federation retire DIR north" in said
 
 
@@ -46,7 +46,8 @@ def test_the_status_and_its_page_name_a_key_that_two_programs_use(tmp_path, monk
 
     def told():
         held = status_of(home.path)
-        said = "north is connected, but another program tries to connect with its key, too"
+        said = "but another program tries to connect with the key of north, too"
+        said = f"north is connected, {said}"
         assert (said in page_of(held)) == (said in "\n".join(lines_of(held)))
         return said in "\n".join(lines_of(held)), "call the person at north" in held["next"]
 

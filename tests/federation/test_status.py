@@ -258,7 +258,9 @@ def test_a_new_list_of_the_sites_of_before_is_not_old(folder, lists):
         back = "  west: new" in lines and number == 3
         assert (
             any(
-                line.startswith("CAREFUL: this list has older keys of west, which")
+                line.startswith(
+                    "CAREFUL: in this list, the site 'west' has keys from an older list."
+                )
                 for line in lines
             )
             == back
@@ -274,7 +276,10 @@ def test_a_new_list_of_the_sites_of_before_is_not_old(folder, lists):
 
 def test_a_new_time_does_not_hide_that_stolen_keys_come_back(folder, lists):
     keys = {"north": load_keys(folder / "north"), "east": fixed_keys(1), "south": fixed_keys(2)}
-    told = "CAREFUL: this list has older keys of {}, which were not in the last list"
+    told = (
+        "CAREFUL: in this list, the site {!r} has keys from an older list. The last list that this "
+        "site signed did not have these keys."
+    )
     for number, south in enumerate((2, 3, 2)):
         lines = agreed(folder, full(keys | {"south": fixed_keys(south)}, START + number * HOUR))
         careful = [line for line in lines if line.startswith("CAREFUL")]
@@ -336,7 +341,7 @@ def test_words_that_changed_since_they_were_read_are_not_approved(folder):
             mark_read(site, id)
             close(site, "heart")
     assert "purpose 2" in "".join(words_of(site, id))
-    with pytest.raises(SpecError, match="the text of aaaaaaaa changed after you read it"):
+    with pytest.raises(SpecError, match="text of the request aaaaaaaa changed after you read it"):
         approve(site, id)
     mark_read(site, id)
     approve(site, id)
@@ -362,7 +367,7 @@ def test_a_question_that_was_read_in_another_study_is_decided_in_this_one(folder
             command()
         assert "liver" in capsys.readouterr().out, "the new text"
     command()
-    assert "aaaaaaaa (this job of study liver) is approved" in capsys.readouterr().out
+    assert "aaaaaaaa (this job of study 'liver') is approved" in capsys.readouterr().out
 
 
 def test_without_one_signature_there_is_no_list(folder):
@@ -437,7 +442,9 @@ def test_several_studies_have_a_folder_each(folder):
         with pytest.raises(SpecError, match=reason):
             want(home, "third", bad)
     assert home.studies() == ["first", "second"], "nothing is left of a study that is refused"
-    with pytest.raises(SpecError, match="there is already another study with the name first"):
+    with pytest.raises(
+        SpecError, match="there is already another study 'first'; choose another name"
+    ):
         want(home, "first", JOB.replace("age", "1"))
     with pytest.raises(SpecError, match="letters, digits"):
         want(home, "../x", JOB)
@@ -459,7 +466,7 @@ def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
     assert said.kind == "result"
     assert (place.folder / "results/first/summary.txt").read_text() == "a table\\x1b[31m\nage 0.1"
     assert status_of(place.folder)["results"] == ["first"]
-    assert "RECEIVED the result of study first" in status_of(place.folder)["last"][-1]
+    assert "RECEIVED the result of study 'first'" in status_of(place.folder)["last"][-1]
     for bad in (
         {"study": "../x", "files": {"summary.txt": ""}}, {"study": "a", "files": {}}, {},
         {"study": "a", "files": {"policy.toml": ""}}, {"study": "a", "files": {"summary.txt": 1}},
@@ -586,7 +593,10 @@ def asked(folder, monkeypatch):
     for name in NAMES:
         approve(folder / name, *waiting(folder / name))
     told = study_of(folder, monkeypatch, purpose="why do [b]patients[/b] return?")
-    assert "waited 0.01 s, but got no answer from east, north, south. Nothing is lost" in told
+    assert (
+        "waited 0.01 s, but got no answer from these sites: east, north, south. Nothing is lost"
+        in told
+    )
     return folder
 
 
@@ -620,7 +630,8 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     assert set(seen) == {0}, "what goes on has not ended"
     for name in ("north", "east"):
         said = status_of(asked / name)
-        words = "a rule or a person at south refused the job; you do not have to decide anything"
+        refused = "a rule or a person at the site 'south' refused the job"
+        words = f"{refused}; you do not have to decide anything"
         assert said["ended"][-1]["how"] == f"ended without a result: {words}"
         assert said["waits"] == []
         assert f"study first: ended without a result: {words}" in "\n".join(lines_of(said))
@@ -629,7 +640,7 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     assert lines == [], "an old end is no news"
     done = CliRunner().invoke(app, ["federation", "approve", str(north), id[:8]])
     assert done.output.strip() == (
-        f"{id[:8]} (this job of study first) is approved. Study first has ended, and the "
+        f"{id[:8]} (this job of study 'first') is approved. Study 'first' has ended, and the "
         "coordinator asks nothing now; your decision counts if the coordinator starts the study "
         "again"
     )
@@ -637,8 +648,8 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     for name in ("north", "south"):
         LinkState(asked / name, "h:1").tell("connected", "")
     (denied,) = (asked / "south" / "outgoing").glob("*.denied")
-    told = "tell the people at the coordinator and at the other sites that this job of study first"
-    assert next_of(south).startswith(f"{told} was denied here")
+    told = "tell the people at the coordinator and at the other sites that this job of study"
+    assert next_of(south).startswith(f"{told} 'first' was denied here")
     assert "If these people know of the denial" in next_of(south)
     assert next_of(south).endswith(f": feddcd federation approve {south} {denied.stem[:8]}")
     assert "was denied" not in next_of(north)
@@ -660,7 +671,7 @@ def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
     shutil.move(asked / "north", home)
     (id,) = waiting(home)
     lines = show_lines(home, monkeypatch)
-    assert lines[0] == "this job of study first waits for your decision"
+    assert lines[0] == "this job of study 'first' waits for your decision"
     for line, word in zip(lines[2:], ("approve", "deny"), strict=True):
         how, command = line.strip().split(": ", 1)
         assert how == word
@@ -673,7 +684,7 @@ def test_a_running_site_names_the_commands_to_decide(asked, monkeypatch):
     (home / "results" / "first").mkdir(parents=True)
     monkeypatch.setattr(_serving, "say", lines.append)
     _serving.show_news(home, known)
-    assert lines == [f"the result of study first is here: {home / 'results' / 'first'}"]
+    assert lines == [f"the result of study 'first' is here: {home / 'results' / 'first'}"]
 
 
 def test_an_approval_is_for_what_the_person_read(tmp_path):
@@ -710,9 +721,9 @@ def test_a_person_reads_who_asks_and_what_for(asked):
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "fed"), id[:8]])
     assert f"job {id[:8]}" in done.output
     done = CliRunner().invoke(app, ["federation", "status", str(asked / "north"), id[:8]])
-    assert f"{id[:8]} (this job of study first): waits for your decision" in done.output
+    assert f"{id[:8]} (this job of study 'first'): waits for your decision" in done.output
     done = CliRunner().invoke(app, ["federation", "outgoing", str(asked / "north"), id[:8]])
-    waits = "WAITS    this job waits for the decision of a person at this site, as request"
+    waits = "WAITS    this job waits until a person at this site decides about the request"
     assert f"{waits} {id[:8]}" in done.output
     assert "SIGNED" not in done.output, "lines of this job alone"
 
@@ -739,7 +750,7 @@ def test_the_list_of_one_job_has_its_refusals_and_no_other_job(asked, monkeypatc
     assert len(questions) == 1, "of the same study, with other columns"
     (refused,) = [line for line in listed if "REFUSED" in line]
     why = "its policy does not allow the column 'age' (columns in policy.toml)"
-    assert refused.endswith(f"{why} [job {id[:8]} of study first]")
+    assert refused.endswith(f"{why} [job {id[:8]} of study 'first']")
     whole = said_by("outgoing", north, "--log")
     assert len({line.rpartition("[question ")[2] for line in whole.splitlines()}) > 3
 
@@ -755,12 +766,13 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
     lines: list[str] = []
     monkeypatch.setattr(_serving, "say", lines.append)
     _serving.show_news(north, news)
-    assert "this job of study second waits for your decision" in lines
+    assert "this job of study 'second' waits for your decision" in lines
     short = id[:8]
-    assert f"{short} (this job of study second) waits for your decision" in said_by(
+    assert f"{short} (this job of study 'second') waits for your decision" in said_by(
         "approve", north
     )
-    assert f"{short} (this job of study second) is approved" in said_by("approve", north, short)
+    told = f"{short} (this job of study 'second') is approved"
+    assert told in said_by("approve", north, short)
     rows = said_by("status", fed, short).splitlines()
     assert [row[: row.index("  failed")] for row in rows] == [
         f"study first  job {short}",
@@ -769,21 +781,20 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
     assert said_by("status", fed, f"second/{short}").splitlines() == rows[1:]
     assert said_by("status", fed, "second").splitlines() == rows[1:]
     assert said_by("status", north, "second") == said_by("status", north, f"second/{short}")
-    told = f"several studies have the job {short}; write first/{short} or second/{short}"
+    told = f"several studies have the job {short}; write 'first/{short}' or 'second/{short}'"
     assert told in said_by("verify", fed, short)
     both = said_by("outgoing", north, short)
-    assert both.startswith("several studies have this job: first and second. To see the lines of")
+    assert both.startswith("several studies have this job: 'first' and 'second'. To see the lines")
     for study, other in (("first", "second"), ("second", "first")):
         listed = said_by("outgoing", north, f"{study}/{short}")
-        assert f"of study {study}]" in listed
-        assert f"study {other}" not in listed
+        assert f"of study '{study}']" in listed
+        assert f"study '{other}'" not in listed
         assert ("APPROVED" in listed) == (study == "second")
         whole = said_by("outgoing", north, study).splitlines()
         assert {line for line in listed.splitlines() if short in line} <= set(whole)
-        assert not any(f"study {other}" in line for line in whole)
-    assert "the last question about this job was for study second, not first" in said_by(
-        "status", north, f"first/{short}"
-    )
+        assert not any(f"study '{other}'" in line for line in whole)
+    told = "the last question about this job was for study 'second', not for study 'first'"
+    assert told in said_by("status", north, f"first/{short}")
 
 
 def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch):
@@ -793,7 +804,7 @@ def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch)
     study_of(asked, monkeypatch, "second")
     monkeypatch.setattr(_serving, "say", lines.append)
     _serving.show_news(north, set())
-    told = "the coordinator asks again for this job of study second"
+    told = "the coordinator asks again for this job of study 'second'"
     assert f"{told}, which a person at this site denied before" in lines
 
 
@@ -831,11 +842,12 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     (asked / "north" / "enrolled.json").write_text('{"words": "a b c d e f"}')
     held = _serving._show_link(asked / "north", "h:1", ("", ""), "north")
     assert lines == [
-        "north waits: the person at the coordinator (h:1) has not confirmed this site yet",
+        "the site 'north' waits: the person at the coordinator (h:1) has not confirmed this site "
+        "yet",
         "  call the person at the coordinator. Read the first three of these enrolment words "
         "aloud; the other person reads the last three: a b c d e f",
-        "  then the person at the coordinator gives this command: feddcd federation confirm DIR "
-        "north",
+        "  then the person at the coordinator gives this command, with the folder of the "
+        "federation as DIR: feddcd federation confirm DIR north",
         "  leave this command running: the site connects by itself when it is confirmed",
     ]
     for state in ("connecting", "down"):  # it asks anew, and has said what it waits for
@@ -1009,7 +1021,7 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
 
     exchange.ask = ask
     monkeypatch.setattr("feddcd.cli._members.say", said.append)
-    with pytest.raises(DataError, match="south was retired while the study ran") as reason:
+    with pytest.raises(DataError, match="the site south was retired while the study ran") as reason:
         coordinate(exchange, {"folder": str(home.path), "study": "first"}, lambda event: None)
     few = "A sum needs at least 3 sites, and now the federation has 2"
     assert f"{few}. Next: invite another site: feddcd federation invite fed NAME" in str(
@@ -1019,7 +1031,9 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
         "study first ends now without a result, because south took part in it"
     )
     how = status_of(asked / "north")["ended"][-1]["how"]
-    assert how.startswith("ended without a result: the coordinator took south out of the")
+    assert how.startswith(
+        "ended without a result: the coordinator took the site 'south' out of the"
+    )
     assert status_of(asked / "north")["waits"] == []
     calls = []
     desk_of = lambda who, data: (calls.append(who), Desk(home)(data, "h"))[1]
@@ -1084,7 +1098,8 @@ def test_a_study_without_a_retired_site_is_one_command(folder, monkeypatch):
     command = told.partition("without west: ")[2].partition(". ")[0]
     note_state(study, "failed", reason="west left")
     done = CliRunner().invoke(app, shlex.split(command)[1:])
-    assert "study first starts when `feddcd federation serve` runs. To start this" in done.output
+    told = "study 'first' starts when `feddcd federation serve` runs. To start `serve`: feddcd"
+    assert told in done.output
     assert state_of(study)["state"] == "wanted"
 
 
@@ -1192,7 +1207,7 @@ def test_a_study_that_continues_keeps_the_time_at_which_it_began(folder, monkeyp
     assert begun(monkeypatch, [first], end) == ["first"]
     ((began, line),) = seen
     assert began == 1_700_000_000.0
-    assert "study first, which has been running since 2023-11-14 22:13 UTC" in line
+    assert "study 'first', which has been running since 2023-11-14 22:13 UTC" in line
     assert state_of(first)["time"] > began, "when it was done"
 
 
@@ -1200,7 +1215,7 @@ def test_a_finished_training_goes_on_only_where_sites_have_to_leave(folder):
     home, text = home_of(folder), 'model = "logistic"\n'
     study = want(home, "first", text)
     note_state(study, "done")
-    with pytest.raises(SpecError, match="study first is finished, so it does not start again"):
+    with pytest.raises(SpecError, match="study 'first' is finished, so it does not start again"):
         want(home, "first", text)
     study.request(("east",), False)
     assert state_of(want(home, "first", text))["state"] == "wanted"
@@ -1266,11 +1281,11 @@ def test_sites_read_that_a_study_needs_enough_sites_after_one_left():
     """Two of three are too few for a sum, and a site does not know what comes next."""
     words = StudyEnd("first", "left", {"east": ""}).words()
     assert words == (
-        "ended without a result: the coordinator took east out of the federation; the coordinator "
-        "can start the study again if enough sites are left"
+        "ended without a result: the coordinator took the site 'east' out of the federation; the "
+        "coordinator can start the study again if enough sites remain"
     )
     late = StudyEnd("first", "late", {"east": ""}).words()
-    assert late.endswith("for east; the coordinator can start the study again")
+    assert late.endswith("for the site 'east'; the coordinator can start the study again")
 
 
 def test_who_was_away_hears_of_an_end_with_the_next_study(folder):
@@ -1429,18 +1444,19 @@ def test_who_waits_behind_another_study_reads_it(folder, monkeypatch):
     monkeypatch.setattr(status, "is_up", lambda folder: True)
     monkeypatch.setattr(status, "hang_of", lambda folder: None)
     row = next(line for line in lines_of(status_of(home.path)) if line.startswith("study second"))
-    assert "waits behind study first, which has been running since 20" in row
-    assert row.endswith("; the sites of study first can answer until 2255-03-14 16:00 UTC")
+    assert "waits behind study 'first', which has been running since 20" in row
+    assert row.endswith("; the sites of study 'first' can answer until 2255-03-14 16:00 UTC")
     lines = _studies.behind(second)
     assert lines[0].endswith("Studies run one after the other")
     command = lines[2].partition("without a result: ")[2]
     assert command == "feddcd federation study fed first --cancel"
     monkeypatch.setattr(_studies, "is_up", lambda folder: False)
     done = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
-    assert "study first is cancelled. It has no result" in done.output
+    assert "study 'first' is cancelled. It has no result" in done.output
     assert _studies.behind(second) == []
     third = want(home, "third", JOB)
-    assert _studies.behind(third)[0].startswith("study third waits behind study second, which was")
+    told = "study 'third' waits behind study 'second', which was"
+    assert _studies.behind(third)[0].startswith(told)
 
 
 def test_since_is_the_time_of_the_connection(folder, monkeypatch):
@@ -1469,8 +1485,8 @@ def test_a_study_has_a_mode_and_a_purpose(folder):
     note_state(made, "failed", reason="")
     assert study("one", "job.toml", "--mode", "sum").exit_code == 0, "asked for in another way"
     for words, reason in (
-        (["--mode", "all"], "answers must be one of sum, each"),
-        (["--purpose", "a" * 301], "at most 300 letters"),
+        (["--mode", "all"], "the setting 'answers' must be 'sum' or 'each'; got 'all'"),
+        (["--purpose", "a" * 301], "at most 300 characters"),
         (["--purpose", "a\x1b[31m"], "one line"),
     ):
         assert reason in str(study("two", "job.toml", *words).exception)
@@ -1481,7 +1497,7 @@ def test_a_site_runs_once_and_has_no_proof(tmp_path):
     """A second program with the same key would push the first one off the port."""
     folder = tmp_path / "north"
     folder.mkdir()
-    twice = pytest.raises(SpecError, match=r"the site north already runs \(process \d+\)")
+    twice = pytest.raises(SpecError, match=r"the site 'north' already runs \(process \d+\)")
     with _serving._alone(folder, "north"), twice, _serving._alone(folder, "north"):
         pass
     with _serving._alone(folder, "north"):

@@ -176,7 +176,8 @@ def test_training_in_sums_is_held_against_the_rules_of_columns():
         CAREFUL, masked.SiteData(X, np.arange(60) % 2, None), terms(tau), job()
     )
     check(X)
-    with pytest.raises(Refused, match="sums over only 2 of 3 sites; remove tau from the settings"):
+    told = r"sums over only 2 of 3 sites; remove tau \(the number of sites in a round\) from the "
+    with pytest.raises(Refused, match=told):
         check(X, tau=2)
     rare = np.zeros(60)
     rare[7] = 12.7

@@ -122,7 +122,7 @@ def test_what_to_weigh_stands_just_before_the_commands_to_decide(tmp_path, monke
     said = []
     monkeypatch.setattr(_site, "say", said.append)
     _site.show_waiting(tmp_path)
-    first = "aaaaaaaa (this job of study first) waits for your decision. All details are in "
+    first = "aaaaaaaa (this job of study 'first') waits for your decision. All details are in "
     assert said[0].startswith(first)
     asks, study, note, yes, no = said[1:]
     assert (asks, study, note) == ("A job asks:", "  study: first", "  NOTE: few rows changed")
@@ -145,7 +145,7 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
     errors = [broken_off(left, refused) for left in (["east"], ["east", "south", "west"])]
     few, begun = map(str, errors)
     assert "a sum needs at least 3 sites, and only east can take part." in few
-    assert "a site refused after the first answers" in begun
+    assert "a site refused to continue after the first answers" in begun
     assert "go_on_without = true in the plan" in begun
     for text in (few, begun):
         assert text.startswith("there is no table: ")
@@ -199,7 +199,7 @@ def test_the_log_is_written_for_who_answers_for_the_data():
     assert told({"approved": "ab" * 16}) == line
     waits = {"waits": "ab" * 16, "what": "this job"}
     assert told(waits) == (
-        "WAITS    this job waits for the decision of a person at this site, as request abababab"
+        "WAITS    this job waits until a person at this site decides about the request abababab"
     )
 
 
@@ -219,7 +219,7 @@ def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
     said = []
     monkeypatch.setattr(_site, "say", said.append)
     _site.outgoing_command(tmp_path, "", [], False, True)
-    named = ["[question cccc3333 of study one]", "[job aaaa1111 of study one]"]
+    named = ["[question cccc3333 of study 'one']", "[job aaaa1111 of study 'one']"]
     named += [text.replace("one", "two").replace("aaaa1111", "bbbb2222") for text in named]
     assert "[" not in said[0]
     assert [line.partition("  LEFT ")[2].partition("[")[2] for line in said[1:]] == [
@@ -231,7 +231,7 @@ def test_a_line_on_what_left_names_its_job_and_its_study(tmp_path, monkeypatch):
     assert said[-1].startswith("Some lines of the log are from an earlier version")
     with pytest.raises(Refused):
         mine._guard(refuses, out._replace(kind="hessian"), b"")  # pyright: ignore
-    assert log_of(tmp_path)[2][-1].endswith("[job bbbb2222 of study two]")
+    assert log_of(tmp_path)[2][-1].endswith("[job bbbb2222 of study 'two']")
 
 
 def test_the_log_says_of_which_columns_only_a_value_was_needed(tmp_path):
@@ -268,7 +268,8 @@ def test_who_approves_reads_that_the_policy_is_broken(tmp_path, monkeypatch):
     monkeypatch.setattr(_site, "say", said.append)
     _site.approve_command(tmp_path, ["a" * 32])
     wrong = (
-        "in line 1, min_rows = fifty is neither a number, nor true or false, nor a text in quotes"
+        "in line 1, feddcd cannot read min_rows = fifty; write a number, true, false, or a text in "
+        "quotes"
     )
     end = f"policy.toml: not a TOML file: {wrong}. Until somebody corrects this, this site sends"
     assert end in said[-1]
@@ -363,7 +364,8 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     sites = [{"site": name, "state": "connected"} for name in ("east", "north", "south")]
     held = lambda: [study_status(folder.of_study(name)) for name in ("first", "second")]
     told = lambda: next_step(folder, {"sites": sites, "studies": held(), "open": True})
-    assert told().startswith("read why study second ended without a result. Then start ")
+    read = "read under 'studies' why study second ended without a result. "
+    assert told().startswith(f"{read}Then start ")
     note_state(folder.of_study("first"), "failed", time=6.0)  # once more
     assert told() == (
         f"study first ended without a result. {broken}. Ask the people at south to repair this. At "

@@ -56,14 +56,15 @@ def test_a_trial_under_careful_rules_says_who_waits_for_what(tmp_path, monkeypat
         simulate_command(home.path, Trial())
     (id,) = waiting(home.site("north"))
     at = said.index(
-        "north waits: a person has to decide about a request for names and levels of columns"
+        "the site 'north' waits: a person has to decide about a request for names and levels of "
+        "columns"
     )
     assert said[at + 1 : at + 4] == [
         "  read: feddcd federation approve fed/sites/north",
         f"  approve: feddcd federation approve fed/sites/north {id[:8]}",
         f"  deny: feddcd federation deny fed/sites/north {id[:8]}",
     ]
-    assert sum("This command waits for 0.05 s" in line for line in said) == 1
+    assert sum("The simulation waits here for at most 0.05 s" in line for line in said) == 1
     assert not any("SITE_DIR" in line for line in said if "waits" in line)
     held = status_of(home.path)
     assert (held["trial"]["state"], held["missing"]) == ("failed", [])
@@ -79,7 +80,7 @@ def test_a_trial_under_careful_rules_says_who_waits_for_what(tmp_path, monkeypat
     del said[:]
     with pytest.raises(Stalled):
         simulate_command(home.path, Trial())
-    assert "south waits: a person has to decide about this job" in said
+    assert "the site 'south' waits: a person has to decide about this job" in said
 
 
 def test_a_second_job_over_the_same_sites(tmp_path, said):
@@ -113,17 +114,21 @@ def test_the_proof_of_a_job_of_two_studies_is_told_with_its_study(tmp_path, said
     jobs = {study["study"]: study["job"] for study in status_of(home.path)["studies"]}
     (id,) = set(jobs.values())
     verify = lambda name: CliRunner().invoke(app, ["federation", "verify", str(home.path), name])
-    both = f"several studies have the job {id}; write federation.toml/{id} or again/{id}"
+    both = f"several studies have the job {id}; write 'federation.toml/{id}' or 'again/{id}'"
     assert str(verify(id).exception) == both
     told = verify(f"again/{id}").output
-    assert "name of the study: again (its folder has this name; no site signed it)" in told
+    assert (
+        "name of the study: 'again' (the study's folder has this name; no site signed this name)"
+        in told
+    )
     assert told.startswith("VERIFIED: signatures, sums, questions and table are right")
     assert "certificate" not in told, "a description has none"
     assert "name of the study" not in verify(f"federation.toml/{id}").output
     others = {"again": "federation.toml", "federation.toml": "again"}
     for study, other in others.items():
         last = verify(study).output.splitlines()[-1]
-        assert last.startswith(f"this federation also has the study {other}, which feddcd did not")
+        start = f"this federation also has the study {other!r}. feddcd did not check this study now"
+        assert last.startswith(start)
         assert last.endswith(f"feddcd federation verify {files.shown(home.path)} {other}")
     none = f"in this folder, no id of a job begins with 'other/{id}'. The jobs are: "
     assert str(verify(f"other/{id}").exception).startswith(none)
@@ -187,7 +192,7 @@ def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, 
     told = " ".join(done.output.split())
     assert told.count("will refuse this job") == (1 if why and careful else 0), told
     if why and careful:
-        note = "note: with these data, the site north will refuse this job, even if a person"
+        note = "note: with these data, the site 'north' will refuse this job, even if a person"
         assert f"{note} approves it. Reason: " in told
         assert why in told
         assert "or the rules in fed/sites/north/policy.toml" in told

@@ -242,12 +242,12 @@ def test_a_site_finds_its_answers_in_a_proof():
     assert check_own(found, "north", other + both) == "s"
     for wrong in ([both[0], line(1, b"changed")], [*both, line(2, b"more")], both[:1]):
         with pytest.raises(
-            Refused, match="the proof and the log of north contain different answers"
+            Refused, match="the proof and the log of the site 'north' contain different answers"
         ):
             check_own(found, "north", wrong)
-    with pytest.raises(Refused, match="has no answer to the job 6162"):
+    with pytest.raises(Refused, match="the site 'north' has no answer to the job 6162"):
         check_own(found, "north", [])
-    with pytest.raises(Refused, match="west takes no part"):
+    with pytest.raises(Refused, match="the site 'west' takes no part"):
         check_own(found, "west", both)
 
 

@@ -85,5 +85,6 @@ def test_a_trial_of_sites_on_other_machines_says_how_they_are_asked(home):
         with pytest.raises(SystemExit) as stop:
             main(["federation", *words, "--json"])
         assert stop.value.code == 2
-    with pytest.raises(SpecError, match=r"^fed/sites has no folder of east\. .* other machines: "):
+    told = r"^fed/sites has no folder of 'east'\. .* other machines, use: "
+    with pytest.raises(SpecError, match=told):
         load_places(home)

@@ -168,7 +168,8 @@ def check_attack(home, said, trace):
     assert len(said) == len(CALLS)
     assert list(trace.iterdir()) == []
     assert [read_refusal(unpack_message(answer)).reason for answer in answers] == [
-        f"{site}: this site cannot read the message; the file site.log at the site says why"
+        f"{site}: this site cannot read the coordinator's message; the file site.log at the "
+        "site says why"
         for site in SITES
     ]
     for site in SITES:
@@ -299,7 +300,7 @@ def test_four_sites_make_the_table_of_one_process_whoever_is_killed(tmp_path, mo
     assert end["sites"] == SITES
     assert watcher.of("goes on")
     assert len(watcher.of("greeting")) == 2
-    assert "the program site-1 stopped, and feddcd starts it again" in up.said()
+    assert "the program 'site-1' stopped, and feddcd starts it again" in up.said()
     verified = feddcd("verify", home)
     for site in SITES:
         assert f"{site}: signed" in verified

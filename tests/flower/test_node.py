@@ -314,7 +314,9 @@ def test_why_a_site_is_not_let_in(monkeypatch):
     clock = "host:1 does not accept this site: this machine's clock is (3999|400.) s ahead of"
     with pytest.raises(FlowerError, match=clock):
         off.serve(echo)
-    with pytest.raises(FlowerError, match=("the coordinator knows neither the key nor the number")):
+    with pytest.raises(
+        FlowerError, match=r"the coordinator does not know this site \(its key or its number\)"
+    ):
         Link(monkeypatch, statuses=[401]).serve(echo)
     with pytest.raises(Over):  # a node of this site was killed just now
         Link(monkeypatch, statuses=[409, 409]).serve(echo)

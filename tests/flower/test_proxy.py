@@ -137,7 +137,9 @@ def test_a_call_to_this_machine_needs_no_proxy(monkeypatch):
     with proxy(monkeypatch) as (_, asked):
         monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
         inside = Inside("127.0.0.1:1", CERTIFICATE, "s" * 32)
-        with pytest.raises(_errors.FlowerError, match="the SuperLink does not answer"):
+        with pytest.raises(
+            _errors.FlowerError, match=r"the SuperLink .Flower's server. does not answer"
+        ):
             inside.nodes()
         assert asked == []
         for here in ("127.0.0.1:9093", "localhost:9093", "[::1]:9093"):
@@ -147,7 +149,7 @@ def test_a_call_to_this_machine_needs_no_proxy(monkeypatch):
 def test_a_proxy_that_cannot_be_used_is_named(monkeypatch):
     for wrong in ("https://proxy:3128", "http://proxy:port"):
         monkeypatch.setenv("HTTPS_PROXY", wrong)
-        with pytest.raises(_errors.SpecError, match="write it as http://HOST:PORT"):
+        with pytest.raises(_errors.SpecError, match="write the proxy as http://HOST:PORT"):
             proxy_of(WHERE)
     monkeypatch.setenv("HTTPS_PROXY", "proxy:3128")
     assert proxy_of(WHERE) == "http://proxy:3128"
@@ -160,4 +162,4 @@ def test_the_status_suspects_the_proxy_and_not_the_coordinator(tmp_path, monkeyp
     told = _site_status._next_at_site(tmp_path, held)
     assert f"whether the proxy runs and lets this machine reach {WHERE}" in told
     assert "fed.example.org into the environment variable NO_PROXY" in told
-    assert "port is open" not in json.dumps(told)
+    assert "whether its port" not in json.dumps(told)

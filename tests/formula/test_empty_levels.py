@@ -78,9 +78,9 @@ def test_they_are_named_wherever_the_table_is(fit):
     found = fit("y ~ x * f + f * g")
     assert found.empty_levels == EMPTY
     assert found.left_out == ()
-    several = "f: no row has the levels z, y, so the table has no coefficients for them"
+    several = "f: no row has the levels 'z', 'y', so the table has no coefficients for them"
     assert several in found.summary()
-    one = "g: no row has the level w, so the table has no coefficient for it."
+    one = "g: no row has the level 'w', so the table has no coefficient for it."
     assert one in cautions(found)
     told = json.loads(json.dumps(export.document(found)))
     assert told["empty_levels"] == {"f": ["z", "y"], "g": ["w"]}
@@ -103,13 +103,13 @@ def test_of_any_contrasts():
     ("formula", "levels", "said"),
     [
         ("y ~ C(f, ref='z')", LEVELS, (
-            r"no row of any site has the values 'z', 'y' of the column f\. Without these "
+            r"no row of any site has the values 'z', 'y' of the column 'f'\. Without these "
             r"levels, feddcd cannot use the column: formula: C\(f, ref='z'\): 'z' is not one of "
             r"the levels 'a', 'b', 'c'"
         )),
         ("y ~ f + one", LEVELS | {"one": ["k", "l"]},
          (
-             r"no row of any site has the value 'l' of the column one\. Without this level, "
+             r"no row of any site has the value 'l' of the column 'one'\. Without this level, "
              "feddcd cannot use the column: one has only the level 'k', so this column cannot be a "
              "predictor; leave"
          )),

@@ -20,8 +20,9 @@ from slices import sliced, thinned
 
 TABLE = RegressionTable()
 WITHOUT_VALUES = {  # what a site says instead
-    "h has 4 different values, 'h1', 'h2', 'h3', 'h4', but family='binomial' needs two":
-        "the site's outcome 'h' has more than two values, but binomial needs exactly two",
+    "the outcome 'h' has 4 different values, 'h1', 'h2', 'h3', 'h4', but family='binomial' needs "
+    "two":
+        "the site's outcome 'h' has more than two values, but family binomial needs exactly two",
 }  # fmt: skip
 
 

@@ -99,14 +99,15 @@ REFUSED = {
     "x > 5": "write I(x > 5) for x > 5",
     "I(x > 5 & x < 9)": (
         "this character is not known, at '&' (character 13) in the formula "
-        "'y ~ I(x > 5 & x < 9)'. A formula has no 'and'. I((a > 5) * (b < 3)) is 1"
+        "'y ~ I(x > 5 & x < 9)'. A formula has no 'and'. Write I((a > 5) * (b < 3)), which is 1"
     ),
     "I(5 < x < 9)": (
         "write only one comparison at a time, at '<' (character 13) in the formula "
-        "'y ~ I(5 < x < 9)'. I((a < x) * (x < b)) is 1 where both comparisons are true"
+        "'y ~ I(5 < x < 9)'. Write I((a < x) * (x < b)), which is 1 in rows where both "
+        "comparisons are true"
     ),
     "I(race > 'a')": "categories can be compared only with == and !=",
-    "I(race == 'green')": "race has only the levels 'black', 'other', 'white'",
+    "I(race == 'green')": "the column 'race' has only the levels 'black', 'other', 'white'",
     "I(race + 1)": "race + 1: race contains words, not numbers",
     "I(x:z)": "':z' is not allowed inside I(); write * for the product",
     "x:1": "1 is part of a product; write it as a separate term, with +",
@@ -172,7 +173,7 @@ REFUSED = {
     "аge": "no column 'аge'",  # a Cyrillic letter
     "x\u200bz": (
         "this character (zero width space) is not known, at '\\u200b' (character 6) in the formula "
-        "'y ~ x\\u200bz'. Put a name with this character into backticks"
+        "'y ~ x\\u200bz'. If the name of a column has this character, put the name into backticks"
     ),
     "2nd": (
         "there are letters directly after a number, at '2n' (character 5) in the formula "
@@ -199,7 +200,7 @@ REFUSED = {
     "3": "3 is not a term; the only numbers allowed as terms are 0 and 1",
     "1e999": "this number is too large",
     # size
-    "(" * 60 + "x" + ")" * 60: "more than 50 brackets or signs are nested in each other",
+    "(" * 60 + "x" + ")" * 60: "more than 50 brackets or signs are inside each other; use fewer",
     "-" * 60 + "1": "more than 50 brackets or signs",
     "x" * 10_001: "a formula may have at most 10,000 characters, got 10,005",
     f"({' + '.join(f'v{i}' for i in range(30))})^30": "there are more than 5,000 terms",
@@ -430,7 +431,7 @@ def test_large_formulas_are_read_or_refused(text):
 
 def test_too_many_columns_are_refused_by_name():
     many = {name: ColumnKind(False, tuple(f"l{i}" for i in range(90))) for name in ("f", "g")}
-    with pytest.raises(SpecError, match="there are more than 5,000 columns"):
+    with pytest.raises(SpecError, match="the formula makes more than 5,000 columns"):
         learn(read_formula("y ~ f * g"), many)
 
 
@@ -438,7 +439,7 @@ def test_columns_are_counted_before_they_are_made(monkeypatch):
     """3,303 terms of 1,000 levels each: not one name of a column is needed to refuse them."""
     many = {f"v{i}": ColumnKind(False, tuple(f"l{k}" for k in range(1000))) for i in range(27)}
     monkeypatch.setattr(CategoryVariable, "parts", lambda *_: pytest.fail("columns are made"))
-    with pytest.raises(SpecError, match="there are more than 5,000 columns"):
+    with pytest.raises(SpecError, match="the formula makes more than 5,000 columns"):
         learn(read_formula(f"y ~ ({' + '.join(many)})^3"), many)
 
 
@@ -480,6 +481,7 @@ def test_kinds_of_columns():
 def test_other_values_than_numbers_and_words_are_refused(value):
     d = frame().assign(day=pd.Series([value] * 60))
     with pytest.raises(
-        DataError, match=r"day contains values such as .*, but a formula works only with"
+        DataError,
+        match=r"the column 'day' contains values such as .*, but a formula works only with",
     ):
         FederatedGLM("gaussian", "y ~ day").fit(d, groups="site")

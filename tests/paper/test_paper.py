@@ -500,7 +500,7 @@ def test_reproduce_writes_tables_figures_and_a_report(setups, names, monkeypatch
         ),
         ("reproduce all --variant author", "unknown variant 'author'; did you mean 'authors'"),
         ("reproduce all --seeds 0", "seeds must be at least 1, got seeds=0"),
-        ("reproduce table3 --problem rcv1-softmax", "the paper has no table3 for rcv1-softmax"),
+        ("reproduce table3 --problem rcv1-softmax", "the paper has no table3 for 'rcv1-softmax'"),
         ("tune --problem mnist", "unknown problem 'mnist'"),
         ("tune --split sorted", "unknown split 'sorted'"),
         ("tune --rounds 0", "rounds must be at least 1, got rounds=0"),

@@ -230,7 +230,7 @@ def test_methods_are_compared_by_vectors_as_an_upload_may_have_two(tmp_path):
         first = next(csv.DictReader(file))
     assert (first["uploads_median"], first["vectors_median"]) == ("300.0", "600.0")
     said = "".join(Page(page(tmp_path, rows, [], {})).text)
-    assert "the clients sent the fewest vectors with FedDCD (1 of 1 setup)." in said
+    assert "The clients sent the fewest vectors with FedDCD (in 1 of 1 setup)." in said
     console = Console(width=80, file=io.StringIO())
     console.print(paper.rich_table2(rows))
     assert "AccFedDCD asks two cohorts in each round" in " ".join(console.file.getvalue().split())
@@ -313,8 +313,8 @@ SAYS = [
     # within: fedavg 51 of 49..60, accfeddcd 15, feddcd 4 of 4..6, MLP >100; not 45, not 28
     "In 4 of 6 rows of Table 2, the paper’s number of rounds is between the smallest and the ",
     (
-        "MNIST, softmax: AccFedDCD (1 of 2 setups) and FedDCD (1) needed the fewest rounds, and "
-        "the clients sent the fewest vectors with FedDCD (2 of 2 setups)."
+        "MNIST, softmax: AccFedDCD (in 1 of 2 setups) and FedDCD (in 1) needed the fewest rounds. "
+        "The clients sent the fewest vectors with FedDCD (in 2 of 2 setups)."
     ),
     "MNIST, MLP: no method reached any gap of Table 2.",
     "two classes per client: AccFedDCD had the best test accuracy, 89.11 %.",

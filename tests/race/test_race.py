@@ -73,9 +73,15 @@ def test_a_file_adds_a_problem(tmp_path):
     ("wrong", "message"),
     [
         ("l2 = 0", "a problem of the race needs a penalty l2 above 0, got l2 = 0"),
-        ('l2 = "0.1"', "l2 should be a number, got '0.1'; write the number without quotes"),
-        ('l2 = 1\nclients = "many"', "clients should be a whole number, got 'many'"),
-        ('l2 = 1\nhalf = "third"', 'half must be "made", "scored" or "own", got \'third\''),
+        (
+            'l2 = "0.1"',
+            "the setting 'l2' should be a number, got '0.1'; write the number without quotes",
+        ),
+        ('l2 = 1\nclients = "many"', "the setting 'clients' should be a whole number, got 'many'"),
+        (
+            'l2 = 1\nhalf = "third"',
+            "the setting 'half' must be 'made', 'scored' or 'own', got 'third'",
+        ),
     ],
 )
 def test_a_wrong_value_in_the_file_of_a_problem_is_said_with_the_file(tmp_path, wrong, message):
@@ -155,10 +161,11 @@ def test_a_file_adds_a_method(processes, fedsplit, tmp_path, monkeypatch):
     assert "FedSplit" in text
     where = "wine</td><td>softmax</td><td>0.01</td><td>iid</td>"
     assert f"{where}<td>8</td><td>142</td><td>39</td>" in text
-    assert "A problem of your own says nothing about the rules. Its half is &quot;own&quot;" in text
+    assert "We do not use your own problems for these rules. Their half is &quot;own&quot;" in text
     same = RaceCell(WINE, 1.0, "fedsplit", seed=1)
     assert cell.stem == same.id
-    with pytest.raises(SpecError, match="another file already has a method called fedsplit"):
+    told = "another file already has a method with the name 'fedsplit'; give yours another name"
+    with pytest.raises(SpecError, match=told):
         methods.add_methods([_copy(fedsplit, "# changed\n")])
     methods._digests.clear()
     methods.add_methods([_copy(fedsplit, "# changed\n")])
@@ -177,7 +184,10 @@ def test_a_file_that_adds_no_method_is_told(fedsplit, tmp_path):
         ("import nowhere", "cannot run this file: ModuleNotFoundError: No module named 'nowhere'"),
         ("def f(:", "cannot run this file: SyntaxError"),
         ("from feddcd.algorithms.feddcd import FEDDCD", "this file has no method"),
-        (own.replace('name="fedsplit"', 'name="feddcd"'), "feddcd is a method of feddcd itself"),
+        (
+            own.replace('name="fedsplit"', 'name="feddcd"'),
+            "feddcd already has a method with the name 'feddcd'; give yours another name",
+        ),
     ):
         file = tmp_path / "own.py"
         file.write_text(text)
@@ -208,7 +218,11 @@ def test_a_file_that_adds_no_method_is_told(fedsplit, tmp_path):
             r"own\.py, line \d+, in client_step: AttributeError: ",
         ),
         ("self, server, clients, weights", "self, server", r"own\.py: TypeError: .*residuals\(\)"),
-        ('{"a": number()}', '{"betta": number()}', r"own\.py: .* FedSplit has no field 'betta'"),
+        (
+            '{"a": number()}',
+            '{"betta": number()}',
+            r"own\.py: .*, but its class FedSplit has no field 'betta'",
+        ),
     ],
 )
 def test_a_mistake_in_a_method_is_said_before_the_race(old, new, reason, fedsplit, tmp_path):
@@ -287,7 +301,9 @@ def test_a_wrong_folder_or_number_of_processes_is_said_first(tmp_path, capsys):
     with pytest.raises(SpecError, match="--jobs must be at least 1, got 0"):
         race_command(wish, tmp_path, False)
     (tmp_path / "file").write_text("")
-    with pytest.raises(SpecError, match=r"file is a file, not a folder; give another --out"):
+    with pytest.raises(
+        SpecError, match=r"--out must name a folder, but .*file is a file; give another"
+    ):
         race_command(wish._replace(processes=1), tmp_path / "file", False)
     assert capsys.readouterr().out == ""
 
@@ -342,17 +358,20 @@ def test_a_race_says_whose_results_it_writes_over(tmp_path, monkeypatch, capsys)
     race_command(wish._replace(problems=["cancer-dirichlet-2"]), tmp_path, False)
     said = capsys.readouterr().err
     assert (
-        "also contain wine-iid-2 (fedqn, pointsaga). This command writes these files again" in said
+        "also contain runs of: wine-iid-2 (fedqn, pointsaga). This command writes these files again"
+        in said
     )
-    assert f"stay in {tmp_path / 'cells'}" in said
+    assert f"stay in the folder {tmp_path / 'cells'}" in said
     race_command(wish, tmp_path, False)
     told = capsys.readouterr()
-    assert "also contain cancer-dirichlet-2 (pointsaga)." in told.err
+    assert "also contain runs of: cancer-dirichlet-2 (pointsaga)." in told.err
     assert "1 of 1 run is finished already" in told.out
 
 
 def test_a_race_needs_a_process(tmp_path):
-    with pytest.raises(SpecError, match="at least one process, got 0"):
+    with pytest.raises(
+        SpecError, match="the setting 'processes' of the race must be at least 1; got 0"
+    ):
         grid.run_race([], 0, lambda *_: None)
 
 
@@ -392,7 +411,7 @@ def test_ctrl_c_keeps_finished_runs_and_the_same_command_continues(tmp_path, mon
         race_command(wish, tmp_path, True)
     assert end.value.code == 130
     said = capsys.readouterr().out
-    assert f"1 of 3 runs is finished and saved in {tmp_path / 'cells'}" in said
+    assert f"1 of 3 runs is finished and saved in the folder {tmp_path / 'cells'}" in said
     assert "use the same command again: feddcd race --out 'my race'" in said
     assert f"the finished runs are also in {tmp_path / 'race.csv'}" in said
     with open(tmp_path / "race.csv", newline="") as file:
@@ -679,7 +698,8 @@ def test_a_table_with_words_is_refused_before_the_first_run(tmp_path, monkeypatc
     lines = 'data = "p.csv"\nmodel = "logistic"\nl2 = 0.1\nclients = 2\nlabel = "y"\n'
     (tmp_path / "p.toml").write_text(lines)
     wish = RaceWishes([], [tmp_path / "p.toml"], ["fedqn"], [1], [8], 1, False, 1e-6, 100, 1)
-    with pytest.raises(DataError, match=r"'smoker' must contain .*: turn it into columns of 0 and"):
+    told = r"'smoker' must contain .*: turn the column into columns of 0 and"
+    with pytest.raises(DataError, match=told):
         race_command(wish, tmp_path, False)
     assert capsys.readouterr().out == ""
 

@@ -233,7 +233,7 @@ def test_a_gap_to_a_bound_is_not_called_a_distance_to_the_optimum(tmp_path):
     console = Console(width=200, file=io.StringIO())
     console.print(report.rich_table(HAND))
     said = " ".join(console.file.getvalue().split())
-    assert "The distance to the optimum can be smaller" in said
+    assert "The true gap can be smaller" in said
     assert "uploads to 1e-3: the uploads until the gap was at most 1e-3" in said
     report.write_csv(HAND, tmp_path / "compare.csv")
     report.write_medians(HAND, tmp_path / "medians.csv")
@@ -251,10 +251,10 @@ def test_the_table_of_a_run_says_to_which_bound_it_counts():
     console.print(report.rich_table(HAND[:1]))
     said = " ".join(console.file.getvalue().split())
     assert "certified gap" in said
-    assert "above the lower bound that the run proved by its end" in said
+    assert "above the best lower bound of the whole run" in said
     console = Console(width=200, file=io.StringIO())
     console.print(report.rich_table([entry("a", [0.9, 0.7])]))  # it did not come so far
-    assert "by its end" not in console.file.getvalue()
+    assert "of the whole run" not in console.file.getvalue()
 
 
 def test_names_stand_whole_within_80_letters_in_the_widest_table():
@@ -280,10 +280,12 @@ def test_bits_stand_in_tables_and_pictures_where_they_differ():
     for text in (report.latex_table([few, wide]), report.markdown_table([few, wide])):
         assert re.search("FedQN +[&|] +8 ", text)
         assert "the bytes that the clients sent until the gap was at most" in text
-        assert "Bits: the methods send each number with this number of bits." in text
-        assert "so the bytes do not depend on the methods alone." in text
+        assert "Bits: how many bits a method uses to send one number." in text
+        assert "that uses fewer bits sends fewer bytes for the same numbers." in text
     printed = " ".join(console.file.getvalue().split())
-    assert "To compare the methods at equal bits, use --bits 8 or --bits 64." in printed
+    assert (
+        "To compare the methods with the same number of bits, use --bits 8 or --bits 64." in printed
+    )
     (drawn, _), *_ = _curves.panels([few, wide], "compare")
     assert {"fedqn (8 bits)", "fedavg"} <= {text.get_text() for text in drawn.findobj(Text)}
     assert "bits" not in report.rows([wide, wide])[0]
@@ -294,7 +296,7 @@ def test_a_table_for_a_paper_has_no_column_without_values():
     text = report.markdown_table([entry("a", [0.9, 0.5005]), entry("b", [0.9, 0.5009])])
     head = text.splitlines()[0]
     assert ("uploads to 1e-3" in head, "uploads to 1e-6" in head) == (True, False)
-    assert "A gap of 1e-6 is not proven for any method." in text
+    assert "No method reached a proven gap of 1e-6." in text
     assert "–" not in text
     nothing = entry(bound=np.nan)
     assert "gap" not in report.markdown_table([nothing, nothing._replace(label="b")])
@@ -311,7 +313,7 @@ def test_a_comparison_says_that_its_bound_is_far_away(tmp_path):
     """The gaps are 1.0 and 1.1: nearly all of it is the distance of the bound."""
     far = [entry(name, [3.0, end], bound=-0.6) for name, end in (("fedavg", 0.4), ("mine", 0.5))]
     said = "smallest gap is 1, but the objectives of the runs differ by at most 0.1. .*too large."
-    todo = "use more rounds, or add fedqn or pointsaga to the comparison."
+    todo = "use more rounds, or add the method fedqn or pointsaga."
     console = Console(width=500, file=io.StringIO())
     console.print(report.rich_table(far))
     written = page(tmp_path, far)
@@ -319,9 +321,9 @@ def test_a_comparison_says_that_its_bound_is_far_away(tmp_path):
         assert re.search(said, " ".join(text.split())), text
         assert (todo in " ".join(text.split())) == (text != report.markdown_table(far))
     with_fedqn = page(tmp_path, [far[0], far[1]._replace(label="fedqn")])
-    assert "or add pointsaga to the comparison" in with_fedqn
+    assert "or add the method pointsaga" in with_fedqn
     auto = far[1]._replace(label="auto (fedqn)", config={"algorithm": "fedqn"})
-    assert "or add pointsaga to the comparison" in page(tmp_path, [far[0], auto])
+    assert "or add the method pointsaga" in page(tmp_path, [far[0], auto])
     near = [entry(name, [3.0, end], bound=0.35) for name, end in (("fedavg", 0.4), ("mine", 0.5))]
     for runs in (near, far[:1], HAND):
         assert "smallest gap" not in report.markdown_table(runs)
@@ -334,11 +336,11 @@ def test_a_median_of_rounds_may_be_a_half():
 
 
 SAYS = {
-    "run": (HAND[:1], "FedDCD ran 4 rounds with 15 of 50 clients; the model’s objective is 0.5000, "
-            "and it is proven to be within 1e-7 of the best possible objective."),
+    "run": (HAND[:1], "FedDCD ran 4 rounds with 15 of 50 clients. The model’s objective is 0.5000. "
+            "This objective is proven to be within 1e-7 of the best possible objective."),
     "winner": (HAND, "Only FedDCD reached an objective that is proven to be within 1e-6 of the "
-               "best possible objective: 4 bytes in 40 uploads and 4 rounds. For FedAvg this "
-               "distance is not proven."),
+               "best possible objective: 4 bytes in 40 uploads and 4 rounds. It is not "
+               "proven that FedAvg reached this."),
     "tie": ([HAND[0], HAND[0]._replace(label="b")], "FedDCD and b sent the fewest bytes"),
     "bytes and uploads differ": (LARGE, "FedDCD sent the fewest bytes to reach an objective that "
                "is proven to be within 1e-6 of the best possible objective: 4 bytes in 40 "
@@ -416,7 +418,7 @@ def test_a_run_without_an_objective_names_none():
 def test_a_score_of_ones_own_is_a_number():
     mine = entry(accuracy=np.full(80, 1.4935))._replace(summary={"accuracy_is": "score of Huber"})
     assert report.rows([mine])[0]["accuracy"] == "1.4935"
-    assert "Its score is 1.4935, the score of Huber" in " ".join(run.run_summary(mine))
+    assert "The score is 1.4935, the score of Huber" in " ".join(run.run_summary(mine))
 
 
 def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
@@ -425,8 +427,8 @@ def test_the_page_says_in_how_many_bits_and_what_is_not_counted():
     said = " ".join(run._counted([few, wide]))
     assert "FedQN sends each number with 8 bits. FedAvg sends each number with 64 bits." in said
     assert "The counts of bytes do not include the certificates (at most 2 MB in a run)." in said
-    assert "The methods send their numbers with different numbers of bits, so" in said
-    assert "To compare the methods at equal bits, use --bits 8 or --bits 64." in said
+    assert "The methods use different numbers of bits to send one number. A method" in said
+    assert "To compare the methods with the same number of bits, use --bits 8 or --bits 64." in said
     assert "All methods send each number with 64 bits." in run._counted([wide, wide])
     assert "different" not in " ".join(run._counted([wide, wide]))
     assert run._counted(HAND) == []

@@ -152,7 +152,10 @@ FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
             | {"target_gap": 1e-9},
             "The gap does not fall any more, so more rounds will not help: use --algorithm fedqn",
         ),
-        ({"algorithm": "fedavg", "l2": 0.0, "target_gap": 1e-9}, "because a bound can be proven o"),
+        (
+            {"algorithm": "fedavg", "l2": 0.0, "target_gap": 1e-9},
+            "because feddcd can prove a bound o",
+        ),
         ({"algorithm": "fedqn", "model": "mlp:4"}, "FedQN is made for convex models"),
         ({"algorithm": "pointsaga", "target_gap": 10.0}, ""),
         ({"algorithm": "feddcd", "model": "mlp:4"}, ""),

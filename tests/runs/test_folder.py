@@ -170,7 +170,7 @@ def test_a_comparison_is_not_overwritten(capsys):
     command(race)
     command(race, code=2)
     assert (
-        "race already contains a comparison. Continue this comparison with --resume race"
+        "the folder race already contains a comparison. Continue this comparison with --resume race"
         in capsys.readouterr().err
     )
     Path("race/compare.toml").write_text("algorithms = [")
@@ -212,7 +212,7 @@ def test_ctrl_c_while_a_run_is_compiled_stops_before_the_first_round(monkeypatch
         command(f"run {QUICK} --rounds 4 --algorithm mbsgd --out a", code=130)
     said = capsys.readouterr()
     assert "stopped after round 0; to continue: feddcd run --resume a" in said.out
-    assert said.err.count("stopping; to stop at once, press Ctrl-C again") == 1
+    assert said.err.count("feddcd stops soon; to stop at once, press Ctrl-C again") == 1
     command("run --resume a -q")
     assert rounds_done("a") == 4
 
@@ -264,7 +264,7 @@ def test_ctrl_c_before_a_folder_is_there_says_that_nothing_is_saved(name, monkey
 
     monkeypatch.setattr(_commands, "merge", pressed)
     command(f"{name} {QUICK} --rounds 2 --algorithm mbsgd --out a", code=130)
-    assert "stopped before the first round: nothing is saved." in capsys.readouterr().out
+    assert "feddcd stopped before the first round, so nothing is saved." in capsys.readouterr().out
 
 
 def test_ctrl_c_while_libraries_are_imported_is_not_swallowed(monkeypatch, capsys):
@@ -481,7 +481,7 @@ DAMAGE = {
     ),
     "no count": (
         line("2,2,,1,1,1.0,,,0.5,0.0,1,1.0"),
-        r"history.csv: line 3 must have a number in the column 'uploads', but has ''",
+        r"history.csv: line 3 must have a number in the column 'uploads', but has an empty entry",
     ),
     "empty line": (
         line(""),

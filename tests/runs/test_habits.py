@@ -158,7 +158,7 @@ def test_results_are_short_where_they_are_printed(tmp_path):
     assert (len(made), repr(made)) == (2, "Comparison(mbsgd, fedavg)")
     one = made["mbsgd"]
     assert repr(one).startswith("Result(mbsgd on wine: 2 rounds, objective ")
-    assert one.certificate.reason == "a bound can be proven only with l2 above 0"
+    assert one.certificate.reason == "feddcd can prove a bound only with a penalty (l2 above 0)"
     assert one.certificate.reason in repr(one)
     assert repr(one.history).startswith("History(2 rounds; columns round, iteration")
     assert repr(Repeats({0: made, 1: made})) == "Repeats(seeds 0, 1 of mbsgd, fedavg)"

@@ -146,7 +146,7 @@ WRONG = {
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_types(name):
     value, kind, shown = WRONG[name]
-    message = re.escape(f"{name} should be {kind}, got {shown!r}")
+    message = re.escape(f"the setting {name!r} should be {kind}, got {shown!r}")
     with pytest.raises(SpecError, match=message):
         Spec(**{name: value})
 
@@ -154,11 +154,11 @@ def test_wrong_types(name):
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("rounds = 1.5", "rounds should be a whole number, got 1.5"),
-        ("rounds = true", "rounds should be a whole number, got True"),
-        ("l2 = 'x'", "l2 should be a number, got 'x'"),
-        ("settings = 3", "settings should be a table of names and values, got 3"),
-        ("data = 2020-01-01", "data should be a text"),
+        ("rounds = 1.5", "the setting 'rounds' should be a whole number, got 1.5"),
+        ("rounds = true", "the setting 'rounds' should be a whole number, got True"),
+        ("l2 = 'x'", "the setting 'l2' should be a number, got 'x'"),
+        ("settings = 3", "the setting 'settings' should be a table of names and values, got 3"),
+        ("data = 2020-01-01", "the setting 'data' should be a text"),
         ("roundz = 3", "unknown setting 'roundz'; did you mean 'rounds'?"),
         (
             "[feddcd]\neta = 1",

@@ -48,7 +48,7 @@ def test_rounds_that_would_not_fit_are_refused_with_their_size(monkeypatch):
     with pytest.raises(
         DataError,
         match=(
-            r"beside the data and the states of the clients, the rounds need 8 GiB of "
+            r"in addition to the data and the states of the clients, the rounds need 8 GiB of "
             r"memory, but only 5 GiB "
             "are free"
         ),

@@ -104,13 +104,19 @@ def test_a_job_needs_everybodys_fresh_nonce():
     fresh = {name: signed_nonce(SITES.keys[name], JOB, new_secret()) for name in JOB.cohort}
     assert job_id(JOB, SITES.roster, fresh) != PROOF.id
     for wrong, told in (
-        ({n: fresh[n] for n in rest}, "a nonce of each site"),
-        (fresh | {"site 9": fresh[first]}, "a nonce of each site"),
-        (fresh | {first: fresh[rest[0]]}, f"was not signed with the key of {first}"),
+        ({n: fresh[n] for n in rest}, "of each site that takes part in the job, and of no other"),
+        (
+            fresh | {"site 9": fresh[first]},
+            "of each site that takes part in the job, and of no other",
+        ),
+        (
+            fresh | {first: fresh[rest[0]]},
+            f"the nonce of site {first!r} was not signed with the key of this site",
+        ),
         (fresh | {first: fresh[first]._replace(nonce=b"short")}, "32 bytes"),
         (
             fresh | {first: SignedNonce(fresh[first].nonce, b"")},
-            f"was not signed with the key of {first}",
+            f"the nonce of site {first!r} was not signed with the key of this site",
         ),
     ):
         with pytest.raises(Refused, match=told):
@@ -125,7 +131,7 @@ def test_a_job_needs_everybodys_fresh_nonce():
         (b"\xff" * 32, "not a valid X25519 key"),
     ):
         mark = signing.sign_nonce(SITES.keys[first].signing, JOB.digest, weak)
-        with pytest.raises(Refused, match=f"the nonce of {first} .*{told}"):
+        with pytest.raises(Refused, match=f"the nonce of site {first!r} .*{told}"):
             job_id(JOB, SITES.roster, fresh | {first: SignedNonce(weak, mark)})
 
 

@@ -106,7 +106,7 @@ def test_an_adder_adds_and_subtracts_as_integers_do(steps):
 
 @pytest.mark.parametrize("x", [np.nan, np.inf, -np.inf, ring.LARGEST, -ring.LARGEST, 1e300])
 def test_what_does_not_fit_is_refused_without_its_value(x):
-    with pytest.raises(DataError, match=r"not finite, or is .* or more in size") as told:
+    with pytest.raises(DataError, match=r"not finite, or its absolute value is .* or more") as told:
         ring.encode(np.array([1.0, x]))
     assert "e+300" not in str(told.value)
 

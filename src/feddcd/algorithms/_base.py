@@ -274,8 +274,8 @@ class Method:
             raise SpecError(f"{told}{nearest(str(name), SOLVERS)}")
         taken = {"solver"}.union(*(row.settings for row in SOLVERS.values()))
         if self.solver is not None and (both := sorted(taken & set(self.settings))):
-            told = f"{self.name} cannot have the setting {both[0]!r}, because local solvers already"
-            raise SpecError(f"the method {told} have it: choose another name")
+            told = f"{self.name} cannot have the setting {both[0]!r}, because local solvers have"
+            raise SpecError(f"the method {told} a setting with this name: choose another name")
 
     @property
     def sends(self) -> Sends:

@@ -115,7 +115,7 @@ class AccFedDCD(AbstractDual[AccServer, AccClient, AccDown, AccAnswer]):
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
-            raise SpecError(f"the setting 'start' must be own or model, not {self.start!r}")
+            raise SpecError(f"the setting 'start' must be 'own' or 'model', not {self.start!r}")
         if self.sets not in (1, 2):
             raise SpecError(f"the setting 'sets' must be 1 or 2, not {self.sets!r}")
         if self.kappa is not None and not 0 < self.kappa <= 1:

@@ -77,7 +77,9 @@ def find_method(name: str) -> Method | None:
 def add_method(row: Method) -> None:
     """For this process alone."""
     if row.name in ALGORITHMS:
-        raise SpecError(f"{row.name} is a method of feddcd itself; give yours another name")
+        raise SpecError(
+            f"feddcd already has a method with the name {row.name!r}; give yours another name"
+        )
     if row.name in _installed()[0]:
         raise SpecError(f"an installed package already has a method called {row.name}")
     _added[row.name] = row
@@ -115,7 +117,8 @@ def _installed() -> tuple[dict[str, Method], dict[str, str]]:
 def _load(point: EntryPoint, known: dict[str, Method]) -> Method:
     if point.name in ALGORITHMS:
         raise SpecError(
-            f"{point.name} is a method of feddcd itself, and another package cannot replace it"
+            f"feddcd already has a method with the name {point.name!r}, and another package cannot "
+            "replace it"
         )
     if point.name in known:
         raise SpecError(f"another package has a method called {point.name}")

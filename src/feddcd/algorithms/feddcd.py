@@ -71,9 +71,9 @@ class FedDCD(AbstractDual[DualServer, DualClient, Params | None, Params]):
 
     def __check_init__(self):
         if self.start not in ("own", "model"):
-            raise SpecError(f"the setting 'start' must be own or model, not {self.start!r}")
+            raise SpecError(f"the setting 'start' must be 'own' or 'model', not {self.start!r}")
         if not 0 < self.eta < 2:
-            raise SpecError(f"need 0 < eta < 2, got eta={self.eta}")
+            raise SpecError(f"the setting 'eta' must be above 0 and below 2, got eta={self.eta}")
 
     def init_server(self, w: Params) -> DualServer:
         return DualServer(w)
@@ -135,7 +135,7 @@ FEDDCD = Method(
     name="feddcd",
     title="FedDCD",
     about="federated dual coordinate descent, the paper's Algorithm 1",
-    reveals="a model that fits this site's rows, with a known linear term in the loss",
+    reveals="a model that fits this site's rows; others may know the linear term in its loss",
     algorithm=FedDCD,
     make=lambda given: FedDCD(given.solver, **dual_settings(given)),
     exact=True,

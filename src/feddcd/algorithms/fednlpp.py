@@ -156,7 +156,7 @@ FEDNLPP = Method(
         "Newton's method that learns the Hessians in small parts; any number of clients can "
         "take part"
     ),
-    reveals="changes of this site's Hessian in small parts, and changes of its gradient",
+    reveals="changes of this site's Hessian (in small parts) and of this site's gradient",
     algorithm=FedNLPP,
     make=lambda given: FedNLPP(given.w, **given.settings),
     exact=True,

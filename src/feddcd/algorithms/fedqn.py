@@ -286,7 +286,8 @@ FEDQN = Method(
     title="FedQN",
     about="the server learns one matrix of the curvature from gradients; clients send few bytes",
     reveals=(
-        "changes of this site's gradient; once also its Hessian and the model that fits its rows"
+        "changes of this site's gradient; once, also this site's Hessian and the model that fits "
+        "this site's rows"
     ),
     algorithm=FedQN,
     make=lambda given: FedQN(

@@ -196,8 +196,8 @@ def _bend(old: SagaClient, new: SagaClient) -> Bend:
 POINTSAGA = Method(
     name="pointsaga",
     title="Point-SAGA",
-    about="proximal FedDCD: the dual method with the fewest uploads until it reaches a small gap",
-    reveals="a model that fits this site's rows and is near a known point",
+    about="proximal FedDCD: of the dual methods, it needs the fewest uploads to reach a small gap",
+    reveals="a model that fits this site's rows and is near a point that others know",
     algorithm=PointSAGA,
     make=lambda given: PointSAGA(given.tau, given.N, given.solver, **given.settings),
     exact=True,

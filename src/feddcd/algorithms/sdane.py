@@ -132,7 +132,9 @@ SDANE_ROW = Method(
         "clients solve local problems, corrected by the common gradient; needs all clients in "
         "every round"
     ),
-    reveals="a gradient, and a model that fits this site's rows and is near a known point",
+    reveals=(
+        "a gradient, and a model that fits this site's rows and is near a point that others know"
+    ),
     algorithm=SDANE,
     make=lambda given: SDANE(given.solver, **given.settings),
     exact=True,

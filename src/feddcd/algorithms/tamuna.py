@@ -63,7 +63,7 @@ class Tamuna(AbstractSkipping):
 TAMUNA = Method(
     name="tamuna",
     title="TAMUNA",
-    about="Scaffnew in which only some clients take part and send only some coordinates",
+    about="Scaffnew in which only some clients take part, and each sends only some coordinates",
     reveals="as scaffnew",
     algorithm=Tamuna,
     make=lambda given: Tamuna(tau=given.tau, N=given.N, **given.settings),

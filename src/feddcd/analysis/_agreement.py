@@ -30,12 +30,12 @@ def read_agreement(values: Any, plan: RegressionPlan) -> Agreement:
     if not all(isinstance(v, str) for name in lists for v in values[name]):
         raise DataError(f"{AGREED} contains names that are not text")
     if values["outcome"] is not None and len(values["outcome"]) != 2:
-        raise DataError(f"in {AGREED}, the outcome must have exactly two words")
+        raise DataError(f"in {AGREED}, the outcome must have exactly two levels")
     cohort = Agreement(**values)
     made = learned(plan, cohort)
     names = [name for name in made.names if name not in cohort.left_out]
     if names != cohort.names or len(set(cohort.sites)) < len(cohort.sites):
-        raise DataError(f"{AGREED} has other columns than the plan")
+        raise DataError(f"{AGREED} does not have the same columns as the plan")
     return cohort._replace(cells=cells(made))
 
 

@@ -79,7 +79,7 @@ def _weights(wanted: Any, labels: Sequence[str]) -> Contrast:
         if name not in labels:
             raise _unknown(str(name), labels)
         if not (is_real(weight) and np.isfinite(weight)):
-            raise SpecError(f"the weight of {name} must be a finite number, got {weight!r}")
+            raise SpecError(f"the weight of {name!r} must be a finite number, got {weight!r}")
     return _checked(Contrast({str(k): float(v) for k, v in wanted.items()}, 0.0), str(wanted))
 
 

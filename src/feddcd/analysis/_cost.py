@@ -46,7 +46,7 @@ class Choice(NamedTuple):
 
 SHOWN = {
     "newton": "all sites answer in each exchange, and the Hessian is small",
-    "newton, remembered": "sites may be absent, and the fit can use their last Hessian",
+    "newton, remembered": "if a site is absent, the fit can use the last Hessian of this site",
     "pointsaga": "many small rounds take less time than a few exchanges with Hessians",
 }
 

@@ -41,7 +41,7 @@ def column_squares(model: Model, H: np.ndarray, D: np.ndarray) -> ColumnSquares:
 def check_zero(model: Model, gram: ColumnSquares) -> None:
     for name, square in zip(model.names, gram.squares, strict=True):
         if square == 0:
-            raise DataError(f"the column {name} is 0 in every row", column=name, value=0)
+            raise DataError(f"the column {name!r} is 0 in every row", column=name, value=0)
 
 
 def basis(model: Model, gram: ColumnSquares) -> np.ndarray:
@@ -94,16 +94,16 @@ def _left(G: np.ndarray) -> Iterator[_Left]:
 def _dependent(k: int, names: Sequence[str], weight: np.ndarray) -> DataError:
     heavy = np.flatnonzero(weight > 1e-4 * weight.max())
     if [names[int(j)] for j in heavy] == [INTERCEPT]:
-        told = f"the column {names[k]} has the same value in every row, up to rounding"
+        told = f"the column {names[k]!r} has the same value in every row, up to rounding"
         raise DataError(f"{told}, {NO_PREDICTOR}", column=names[k])
-    on = ", ".join(names[int(j)] for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
+    on = ", ".join(repr(names[int(j)]) for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
     told = (
-        f"the column {names[k]} can be computed from {on}, so the data cannot separate their "
-        "effects. Leave out one of these columns, or give <l2>"
+        f"the column {names[k]!r} can be computed from {on}, so the data cannot separate the "
+        "effects of these columns. Leave out one of these columns, or give <l2>"
     )
-    if on == INTERCEPT:
+    if on == repr(INTERCEPT):
         told = (
-            f"the column {names[k]} has the same value in every row, so the data cannot separate "
+            f"the column {names[k]!r} has the same value in every row, so the data cannot separate "
             "its effect from the intercept. Leave out this column, or give <l2>"
         )
     return DataError(

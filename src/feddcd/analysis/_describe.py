@@ -127,7 +127,7 @@ class Describe:
         wrong = {*levels} - {*plan.used} or plan.as_levels - {*levels}
         wrong |= {name for name in plan.levels if levels.get(name) != list(plan.levels[name])}
         if wrong or numbers != values["numbers"] or len({*values["sites"]}) < len(values["sites"]):
-            raise DataError(f"{AGREED} has other columns than the plan")
+            raise DataError(f"{AGREED} does not have the same columns as the plan")
         sites = values["sites"]
         return Agreement(levels, None, plan.names, sites, numbers, columns=plan.used)
 
@@ -180,9 +180,9 @@ class Describe:
     def answer(self, rows: SiteRows, question: DescribeQuestion) -> Blocks:
         if rows.plan.least < rows.least <= rows.n:
             raise Refused(
-                f"the description shows cells with {rows.plan.least} rows (least = "
-                f"{rows.plan.least}), but the policy of this site allows only larger cells. Use a "
-                "larger value of least"
+                f"the description shows cells with only {rows.plan.least} rows (least = "
+                f"{rows.plan.least}), but the policy of this site allows only larger cells. Give "
+                "the setting 'least' a larger value"
             )
         return answer(rows, question)
 
@@ -230,7 +230,7 @@ class Describe:
             if KINDS[name] is KINDS["n"]:
                 whole = (block.value >= 0) & (block.value == np.rint(block.value))
                 if not (whole & (block.value < 2**53)).all():
-                    raise DataError(f"the numbers in {name!r} must be whole, from 0 on")
+                    raise DataError(f"the numbers in {name!r} must be whole, and not below 0")
         return found
 
     def talk(

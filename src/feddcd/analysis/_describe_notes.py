@@ -29,11 +29,11 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
     careful, left = result.careful
     found = [printable(line) for line in cap_notes(plan.codebook)]
     if plan.least > 1 and _hides(result):
-        why = (
-            f"the number describes fewer than {plan.least} rows, or somebody could compute from it "
-            "a number that describes so few rows"
+        found.append(
+            f"{NONE} means that a number is not shown. This number describes fewer than "
+            f"{plan.least} rows, or somebody could compute from it a number that describes so few "
+            "rows."
         )
-        found.append(f"{NONE} means that a number is not shown, because {why}.")
     if plan.quantiles == "rounded" and result.table.numbers:
         of = "a quantile with this sign" if left else "the number"
         found.append(
@@ -41,8 +41,8 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         )
     if result.patterns["missing"].tolist() == ["(others)"] and not paper:
         found.append(
-            "The numbers of rows with values missing in the same columns are not shown, because "
-            "they are too small."
+            "feddcd does not show how many rows have missing values in the same columns, because "
+            "these counts are too small."
         )
     if (bare := _without_line(result)) and not paper:
         has = "this column has" if len(bare) == 1 else "these columns have"
@@ -63,9 +63,10 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         found.append(f"For quantiles and histograms {told}{sign}.")
     if left:
         found.append(
-            f"{ABOUT}before a count means that sites may have changed it: {plural(left, 'site')} "
-            "changed some rows before counting them, so that each count of such a site is 0 or at "
-            "least k (k is min_support in the policy of the site, usually 5)."
+            f"{ABOUT}before a count means that sites may have changed this count. "
+            f"{plural(left, 'site')} changed some rows before counting them, so each count of such "
+            "a site is 0, or at least k. Here k is min_support in the policy of the site, usually "
+            "5."
         )
         found.append(_changes(result))
     return found
@@ -89,7 +90,7 @@ def _without_line(result: DescribeResult) -> list[str]:
     """Columns with nothing but quantiles, which no site tells of its own rows."""
     each = [] if result.sites is None else result.sites.numbers
     median = [x for x in each if x.name in result.plan.median]
-    return [printable(x.name) for x in median if not np.any(x.missing != 0)]
+    return [repr(x.name) for x in median if not np.any(x.missing != 0)]
 
 
 def _changes(result: DescribeResult) -> str:
@@ -97,7 +98,7 @@ def _changes(result: DescribeResult) -> str:
     table = result.table
     told = ["left out the rows of a group with fewer than k rows"] if result.plan.by else []
     told += ["counted a level with fewer than k rows as missing"] if table.levels else []
-    told.append("counted too many values as missing, if fewer than k values are missing")
+    told.append("counted some present values as missing, if fewer than k values are missing")
     if any(each.name not in result.plan.median for each in table.numbers):
         told.append("counted all values of a column as missing, if few rows give most of its sum")
     first, *rest = told

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 from .._errors import SpecError
 from .._settings import check_names
+from .._text import listed
 from ..data.codebook import Codebook, read_codebook
 from .plan import check_whole, is_real
 
@@ -55,17 +56,18 @@ class DescribePlan:
         _check_columns(self.columns, self.by)
         if self.quantiles not in QUANTILES:
             raise SpecError(
-                f"quantiles must be one of {', '.join(QUANTILES)}; got {self.quantiles!r}"
+                f"the setting 'quantiles' must be one of {listed(QUANTILES)}; got "
+                f"{self.quantiles!r}"
             )
         check_whole("least", self.least, 0)
         _check_shares(self.shares)
         if not isinstance(self.by_site, bool):
             raise SpecError(f"describe: by_site must be true or false, got {self.by_site!r}")
         if self.answers not in (None, "sum", "each"):
-            raise SpecError(f"answers must be sum or each; got {self.answers!r}")
+            raise SpecError(f"the setting 'answers' must be 'sum' or 'each'; got {self.answers!r}")
         if self.by_site and self.answers == "sum":
             raise SpecError(
-                "by_site = true asks for the numbers of each site, so it needs answers = 'each'"
+                "by_site = true asks for the numbers of each site, so answers must be 'each'"
             )
         if self.by_site:
             object.__setattr__(self, "answers", "each")
@@ -131,7 +133,9 @@ def column_of(term: str) -> str:
 def _check_columns(columns: Any, by: Any) -> None:
     named = isinstance(columns, list) and all(isinstance(c, str) and c for c in columns)
     if not named or not columns:
-        raise SpecError(f"describe: columns must be a list of names, got {columns!s:.80}")
+        raise SpecError(
+            f"describe: the setting 'columns' must be a list of names, got {columns!s:.80}"
+        )
     if len(columns) > MOST_COLUMNS:
         raise SpecError(
             f"describe: the list may have at most {MOST_COLUMNS} columns, got {len(columns):,}"
@@ -176,13 +180,13 @@ def _check_median(plan: DescribePlan) -> None:
             if name in plan.names:
                 told = f"is counted by level. Remove {name!r} from <median>"
             raise SpecError(
-                f"describe: the list median has {name!r}, which {told}",
+                f"describe: the setting 'median' names {name!r}, which {told}",
                 column=name, settings={"columns": None, "median": None},
             )  # fmt: skip
     if median and plan.quantiles == "none":
         raise SpecError(
-            f"describe: the setting median asks for quantiles of {median[0]!r}, but "
-            "quantiles = 'none' asks for no quantiles"
+            f"describe: the setting 'median' asks for quantiles of {median[0]!r}, but "
+            "quantiles = 'none' asks for no quantiles. Remove one of these settings"
         )
 
 

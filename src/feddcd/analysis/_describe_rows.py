@@ -156,7 +156,7 @@ def _numbers(values: pd.Series, name: str) -> np.ndarray:
     x = numbers_of(values, name)
     bad = np.flatnonzero(np.isinf(x))
     if len(bad):
-        told = f"{name} is {x[bad[0]]} <row>, but it must be a finite number or missing"
+        told = f"the value of {name!r} is {x[bad[0]]} <row>, but must be finite or missing"
         raise DataError(told, row=int(bad[0]), column=name, value=x[bad[0]])
     return x
 
@@ -164,7 +164,10 @@ def _numbers(values: pd.Series, name: str) -> np.ndarray:
 def _codes(frame: pd.DataFrame, name: str, levels: Sequence[Any]) -> np.ndarray:
     values: pd.Series = frame[name]  # pyright: ignore
     if not set(levels_of(values)) <= set(levels):
-        raise Misfit(f"the site's column {name!r} has a level that the sites did not agree on")
+        raise Misfit(
+            f"the site's column {name!r} has a level that is not among the levels that the sites "
+            "agreed on"
+        )
     found = pd.Index(list(levels), dtype=object).get_indexer(values.astype(object))
     return np.asarray(found)
 

@@ -183,9 +183,9 @@ def summary(result: DescribeResult, limit: int | None = None) -> str:
 
 def _by_in_place(site: str) -> str:
     """Who names a group often means the columns of Table 1."""
-    option, column = shlex.quote(printable(site)), printable(site)
+    option = shlex.quote(printable(site))
     return (
-        f"If you want one column of Table 1 for each value of {column}, give --by {option} in "
+        f"If you want one column of Table 1 for each value of {site!r}, give --by {option} in "
         f"place of --group {option} (in Python: by={site!r})."
     )
 

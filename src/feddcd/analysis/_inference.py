@@ -203,7 +203,7 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
             f"the models are not nested: the smaller model has {lacking[0]!r}, but the larger "
             "model does not have it"
             if lacking
-            else "the models are not nested: the two models have the same columns"
+            else "the two models have the same columns, but the larger model must have more columns"
         )
     for result in (small, large):
         _check_likelihood(result)
@@ -213,7 +213,9 @@ def _check_likelihood(result: "TableResult") -> None:
     l2 = list(result.l2.values()) if isinstance(result.l2, Mapping) else result.l2
     if np.any(np.asarray(l2)) or result.firth:
         raise SpecError(
-            "a likelihood-ratio test needs two models without a penalty", settings={"l2": 0}
+            "a likelihood-ratio test needs two models without a penalty: fit both with <l2>, and "
+            "without <firth>",
+            settings={"l2": 0, "firth": None},
         )
     if result.covariance != "model":
         told = (
@@ -232,7 +234,8 @@ def vif(result: "TableResult") -> pd.DataFrame:
     """Generalised variance inflation factors, as R's car::vif gives them: with R the correlation of
     the coefficients but for the intercept, det(R of the term) det(R of the rest) / det(R)."""
     if result.classes is not None:
-        raise SpecError("a model of several classes has no variance inflation factors")
+        told = "for an outcome of several classes, feddcd computes no variance inflation factors"
+        raise SpecError(told)
     if result.covariance != "model":
         told = "variance inflation factors need the usual standard errors: fit with <covariance>"
         raise SpecError(told, settings={"covariance": "model"})

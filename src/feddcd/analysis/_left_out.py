@@ -63,7 +63,7 @@ def _dropped(
         these = "this level" if len(empty[error.column]) == 1 else "these levels"
         which = "the value" if len(empty[error.column]) == 1 else "the values"
         told = (
-            f"no row of any site has {which} {gone} of the column {error.column}. Without "
+            f"no row of any site has {which} {gone} of the column {error.column!r}. Without "
             f"{these}, feddcd cannot use the column: {error}"
         )
         raise DataError(told, column=error.column) from None

@@ -21,10 +21,12 @@ def lone_levels(frame: pd.DataFrame, name: str, sites: np.ndarray) -> str:
         return ""
     at = only.iloc[0]
     those = [repr(str(level)) for level, site in only.items() if site == at]
-    more = "" if len(those) == len(only) else ", and other levels only at other sites"
+    more = "" if len(those) == len(only) else ". Some other levels exist only at other sites"
+    one = len(those) == 1
     return (
-        f"{name} has {sentence_list(those[:MOST])} only at {at}{more}. If other sites have other "
-        "words for the same level, use the same words at all sites"
+        f"the level{'' if one else 's'} {sentence_list(those[:MOST])} of the column {name!r} "
+        f"exist{'s' if one else ''} only at {at}{more}. If other sites have other words for the "
+        "same level, use the same words at all sites"
     )
 
 
@@ -42,6 +44,6 @@ def unlike_codes(name: str, values: pd.Series, sites: np.ndarray | None) -> str:
     usual = sorted(codes, key=lambda found: -len(codes[found]))
     told = [f"{sentence_list(found)} at {sentence_list(codes[found])}" for found in usual[:MOST]]
     return (
-        f"{name} does not have the same two values at all sites: {'; '.join(told)}. Use the same "
-        "two values at all sites"
+        f"the outcome {name!r} does not have the same two values at all sites: {'; '.join(told)}. "
+        "Use the same two values at all sites"
     )

@@ -143,14 +143,18 @@ def _by_name(l2: Mapping, names: Sequence[str]) -> np.ndarray:
         raise SpecError("the intercept is never penalised; leave it out of l2")
     wrong = [name for name, value in l2.items() if not is_real(value)]
     if wrong:
-        raise SpecError(f"l2 of {wrong[0]} must be a number, got {l2[wrong[0]]!r}")
+        raise SpecError(
+            f"l2 of the coefficient {wrong[0]!r} must be a number, got {l2[wrong[0]]!r}"
+        )
     return _check_penalties(np.array([float(l2.get(name, 0.0)) for name in names]), names)
 
 
 def _check_penalties(P: np.ndarray, names: Sequence[str]) -> np.ndarray:
     bad = np.flatnonzero(~(np.isfinite(P) & (P >= 0)))
     if len(bad):
-        raise SpecError(f"l2 of {names[bad[0]]} must be finite and >= 0, got {P[bad[0]]:g}")
+        raise SpecError(
+            f"l2 of the coefficient {names[bad[0]]!r} must be finite and >= 0, got {P[bad[0]]:g}"
+        )
     return P
 
 
@@ -168,22 +172,24 @@ def check_outcome(model: Model, sums: Moments) -> None:
     share = np.atleast_1d(sums.y) / float(sums.weight)
     like = model.loss.like
     if like == "binomial" and share[0] in (0.0, 1.0):
-        raise DataError(f"y is {share[0]:g} in every row, but binomial needs both 0 and 1")
+        told = f"the outcome is {share[0]:g} in every row"
+        raise DataError(f"{told}, but binomial needs both 0 and 1")
     if like in ("poisson", "negative_binomial") and share[0] == 0:
-        raise DataError("y is 0 in every row, so no finite model fits the data")
+        raise DataError("the outcome is 0 in every row, so no finite model fits the data")
     if like == "multinomial" and not model.loss.bare and (np.any(share == 0) or share.sum() == 1):
         number = 1 if share.sum() == 1 else 2 + int(np.argmin(share))
         raise DataError(
-            f"no row of any site has class number {number} of the list of classes; leave out this "
-            "class"
+            f"no row of any site belongs to class number {number} in the list of classes; remove "
+            "this class from the list"
         )
 
 
 def not_finite(why: object) -> DataError:
     """The error for sums with which linear algebra cannot go on."""
     return DataError(
-        "feddcd cannot compute this model, because some of its sums are too large or not finite: "
-        f"{why}. Look for columns with very large values, and divide them by a large constant"
+        "feddcd cannot compute this model, because some of its sums are too large or not finite. "
+        f"What feddcd found: {why}. Look for columns with very large values, and divide them by a "
+        "large constant"
     )
 
 
@@ -192,4 +198,5 @@ def check_sums(model: Model, sums: Moments) -> None:
     finite = np.isfinite(sums.x) & np.isfinite(sums.xx)
     if not finite.all():
         names = [name for name, fits in zip(model.names, finite, strict=True) if not fits]
-        raise not_finite(f"the sum of squares of {', '.join(names[:8])} is not finite")
+        told = f"the column{'s' * (len(names) > 1)} {', '.join(map(repr, names[:8]))}"
+        raise not_finite(f"the sum of squares of {told} is not finite")

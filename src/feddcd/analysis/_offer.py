@@ -81,18 +81,21 @@ def _classes_of(y: pd.Series, plan: RegressionPlan, name: str) -> list | None:
     declared = plan.levels.get(name) if worded else plan.classes
     if declared is not None:
         if other := sorted_levels(set(found) - set(declared)):
-            own = DataError(f"{name} has the class {other[0]!r}, which the plan does not list")
+            own = DataError(
+                f"the outcome {name!r} has the class {other[0]!r}, which the plan does not list"
+            )
             told = f"the site's outcome {name!r} has a class that the plan does not list"
             raise Misfit(told) from own
         return list(declared)
     if worded and len(found) > 2:
         shown = f"{', '.join(map(repr, found[:5]))}{', ...' * (len(found) > 5)}"
         own = DataError(
-            f"{name} has {len(found)} values, {shown}, but {plan.family} needs exactly two"
+            f"the outcome {name!r} has {len(found)} values, {shown}, but family {plan.family} "
+            "needs exactly two"
         )
         raise Misfit(
-            f"the site's outcome {name!r} has more than two values, but {plan.family} needs "
-            "exactly two"
+            f"the site's outcome {name!r} has more than two values, but family {plan.family} "
+            "needs exactly two"
         ) from own
     _check_count(f"the site's outcome {name!r}", found)
     return found

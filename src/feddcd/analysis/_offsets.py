@@ -31,8 +31,9 @@ def check_offset(settings: ModelSettings, sums: Moments, link: str) -> None:
         return
     name = _named(settings)
     raise DataError(
-        f"the offset{f' {name}' if name else ''} is too large: it is {mean:.3g} on average, with a "
-        f"standard deviation of {sd:.3g}. With the link {link}, {SCALES[link]}. {_remedy(name)}"
+        f"the offset{f' {name!r}' if name else ''} is too large: it is {mean:.3g} on average, with "
+        f"a standard deviation of {sd:.3g}. With the link {link!r}, {SCALES[link]}. "
+        f"{_remedy(name)}"
     )
 
 
@@ -46,7 +47,7 @@ def unusual_offset(result: TableResult, remedy: bool = True) -> str:
         return ""
     return (
         f"The offset differs much between rows (its standard deviation is {sd:.3g}). With the link "
-        f"{result.link}, {SCALES[result.link]}.{f' {_remedy(str())}.' if remedy else ''}"
+        f"{result.link!r}, {SCALES[result.link]}.{f' {_remedy(str())}.' if remedy else ''}"
     )
 
 
@@ -65,7 +66,8 @@ def _named(settings: ModelSettings) -> str:
 
 
 def _remedy(name: str) -> str:
-    logs = f"If {name or 'the offset'} is a time or a number of persons, use its logarithm: write "
+    what = repr(name) if name else "the offset"
+    logs = f"If {what} is a time or a number of persons, use its logarithm: write "
     if name:
         return f"{logs}offset(log({name})) in the formula"
     return (

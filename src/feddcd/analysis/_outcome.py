@@ -28,11 +28,14 @@ def outcome_of(name: str, words: Sequence[Any], event: Any) -> Outcome:
     shown = [label(word) for word in words]
     if len(words) != 2:
         if len(words) == 1:
-            told = f"{name} is {shown[0]!r} in every row, but binomial needs two values"
+            told = (
+                f"the outcome {name!r} is {shown[0]!r} in every row, but family binomial needs two "
+                "values"
+            )
         else:
             told = (
-                f"{name} has {len(words)} different values, {listed(shown, 5)}, but <family> needs "
-                f"two{unlike_case(words)}"
+                f"the outcome {name!r} has {len(words)} different values, {listed(shown, 5)}, but "
+                f"<family> needs two{unlike_case(words)}"
             )
         raise DataError(told, column=name, settings={"family": "binomial"})
     if event is None:

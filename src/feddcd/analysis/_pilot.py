@@ -103,7 +103,10 @@ def from_first(pilot: Pilot, log: Log) -> Talk[Pilot]:
 
 
 def too_few(log: Log, why: str) -> SpecError:
-    return SpecError(f"<max_exchanges> is too small: {why}", settings={"max_exchanges": log.limit})
+    return SpecError(
+        f"<max_exchanges> is too small: {why}. Use a larger number",
+        settings={"max_exchanges": log.limit},
+    )
 
 
 def no_estimate(model: Model, log: Log) -> DataError | SpecError:
@@ -112,8 +115,8 @@ def no_estimate(model: Model, log: Log) -> DataError | SpecError:
         return too_few(log, "no step has made the loss smaller yet")
     return DataError(
         f"feddcd found no coefficients in {log.exchanges} exchanges: no step made the loss "
-        f"smaller. Probably the link {model.loss.link} does not suit the outcome. For example, the "
-        "link log needs a mean above 0. Check the values of the outcome, or give another "
+        f"smaller. Probably the link {model.loss.link!r} does not suit the outcome. For example, "
+        "the link 'log' needs a mean above 0. Check the values of the outcome, or give another "
         "<link>",
         settings={"link": None},
     )

@@ -80,7 +80,8 @@ class Predictor(NamedTuple):
         groups = self.group if groups is None else groups
         if groups is None:
             raise SpecError(
-                "the model has site effects, so the argument groups must name the site of each row"
+                "the model has site effects, so the argument 'groups' must name the site of each "
+                "row"
             )
         return pick(frame, groups, "groups")
 
@@ -88,6 +89,9 @@ class Predictor(NamedTuple):
         site = np.asarray(group)
         unseen = [v for v in pd.unique(pd.Series(site)) if v not in sites]
         if unseen:
-            raise DataError(f"the site {unseen[0]!r} was not part of the fit")
+            raise DataError(
+                f"the site {unseen[0]!r} was not part of the fit, so the model cannot predict its "
+                "rows"
+            )
         code = np.array([list(sites).index(v) for v in site])
         return effect_columns(list(sites), code, self.effects)

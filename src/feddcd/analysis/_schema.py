@@ -144,7 +144,8 @@ def site_rows(table: pd.DataFrame, plan: RegressionPlan, cohort: Agreement, site
     for column, levels in cohort.levels.items():
         if not set(levels_of(chosen.frame[column])) <= set(levels):  # pyright: ignore
             raise Misfit(
-                f"the site's column {column!r} has a level that the sites did not agree on"
+                f"the site's column {column!r} has a level that is not among the levels that the "
+                "sites agreed on"
             )
     rows = finish(chosen, own, _kinds(cohort))
     kept = [i for i, name in enumerate(rows.names) if name not in cohort.left_out]
@@ -185,7 +186,8 @@ def prepare(rows: CompleteRows, settings: ModelSettings) -> Prepared:
         labels, place = np.unique(rows.site, return_inverse=True)
     except TypeError:
         raise DataError(
-            "groups contains numbers and words; use only numbers, or only words, as names of sites"
+            "'groups' contains both numbers and words; use only numbers, or only words, as names "
+            "of sites"
         ) from None
     if not is_numeric(rows.y):
         check_spelling(label(rows.y), rows.y.dropna().unique(), values=rows.y)

@@ -175,8 +175,8 @@ def _block(
 def _notes(result: TableResult) -> list[str]:
     scale = []
     if result.standardize:
-        told = "Each coefficient is the effect of one more standard deviation of its column"
-        scale = [f"{told} (computed with divisor n)."]
+        told = "Each coefficient is the effect of one standard deviation more in its column"
+        scale = [f"{told} (standard deviations with divisor n)."]
     event = [f"{result.response}: the event is {result.event}"] if result.event else []
     references = [f"{name}: reference {level}" for name, level in result.references.items()]
     if (site := site_of_reference(result)) is not None:
@@ -214,8 +214,9 @@ def left_out_notes(result: TableResult) -> list[str]:
 
 def without_rows(result: TableResult) -> list[str]:
     """The levels that were declared and have no row, which R drops as well."""
+    quoted = lambda levels: ", ".join(map(repr, levels))
     return [
-        f"{name}: no row has the {'level' if len(levels) == 1 else 'levels'} {', '.join(levels)}, "
+        f"{name}: no row has the {'level' if len(levels) == 1 else 'levels'} {quoted(levels)}, "
         f"so the table has no {'coefficient' if len(levels) == 1 else 'coefficients'} for "
         f"{'it' if len(levels) == 1 else 'them'}"
         for name, levels in result.empty_levels.items()

@@ -31,11 +31,12 @@ def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
         outcome = outcome_of(name, words, settings.event)
     values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
     if family in SHARES and np.ptp(values) == 0 and values[0] in (0, 1):
-        raise DataError(f"{name} is {values[0]:g} in every row, but {family} needs both 0 and 1")
+        told = f"{name!r} is {values[0]:g} in every row, but {family} needs both 0 and 1"
+        raise DataError(told)
     if family in COUNTS and not values.any():
-        raise DataError(f"{name} is 0 in every row, so no finite model fits the data")
+        raise DataError(f"{name!r} is 0 in every row, so no finite model fits the data")
     if family in ("gaussian", *POSITIVE) and np.ptp(values) == 0:
-        raise DataError(f"{name} is {values[0]:g} in every row")
+        raise DataError(f"{name!r} is {values[0]:g} in every row")
     return Targets(values[:, None], outcome=outcome)
 
 
@@ -48,15 +49,15 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
         own = (np.asarray(y, object)[:, None] == np.array(classes, object)).astype(float)
         return own[:, 1:] if family == "multinomial" else own @ np.arange(len(classes))[:, None]
     if cohort.outcome is not None:
-        values = coded(y, cohort.outcome)
-        _check(y, np.isnan(values), "must be one of the two words that the sites agreed on")
+        values, both = coded(y, cohort.outcome), listed(map(str, cohort.outcome))
+        _check(y, np.isnan(values), f"must be one of the two words {both}")
         return values[:, None]
     values = numbers_of(y, label(y))
     _check(y, ~np.isfinite(values), "must be finite")
     if family in SHARES:
         _check(y, (values < 0) | (values > 1), "must be 0 or 1")
         if rows.weight is None:
-            share = "must be 0 or 1, or a share with the number of trials in <sample_weight>"
+            share = "must be 0 or 1, or a share if <sample_weight> has the number of trials"
             _check(y, values % 1 != 0, share)
     if family in COUNTS:
         _check(y, values < 0, "must be a count (a number >= 0)")
@@ -94,18 +95,21 @@ def _classes(rows: CompleteRows, settings: ModelSettings) -> Targets:
             f"{name} has labels that cannot be sorted together, such as 1 and 'a'"
         ) from None
     if len(found) < 2:
-        told = f"{name} is {found[0]!s} in every row, but {settings.family} needs two classes"
+        told = f"{name!r} is {found[0]!s} in every row, but {settings.family} needs two classes"
         raise DataError(told)
     if counts.min() < 2:
         once = found[np.argmin(counts)]
         row = y.index[int(np.flatnonzero(codes == np.argmin(counts))[0])]
-        told = f"{name}: the class {once!s} occurs only once, <row>, but must occur at least twice"
+        told = (
+            f"{name!r}: the class {once!s} occurs only once, <row>, but must occur at least twice"
+        )
         raise DataError(told, row=int(row), column=name, value=once)
     ordered = isinstance(y.dtype, pd.CategoricalDtype) and y.cat.ordered
     own = [c for c in y.cat.categories if c in found] if ordered else None
     classes = own or class_order(settings, found.tolist())
     if lacking := [c for c in classes if c not in found]:
-        raise DataError(f"{name}: no row has the class {lacking[0]!r} of the list of classes")
+        told = f"{name!r}: no row has the class {lacking[0]!r}; remove this class from <classes>"
+        raise DataError(told, settings={"classes": None})
     Y = code(settings.family, rows, Agreement({}, classes, [], []))
     return Targets(Y, np.array(classes))
 
@@ -114,5 +118,7 @@ def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
     """Refuses the first value that is bad; the index of y holds the rows' numbers."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        told, at = f"{label(y)} {why}, got {y.iloc[row]} <row>", int(y.index[row])
-        raise DataError(told, row=at, column=label(y), value=y.iloc[row], settings=WEIGHT)
+        name, value = label(y), y.iloc[row]
+        got = repr(value) if isinstance(value, str) else value
+        told, at = f"{name!r} {why}, got {got} <row>", int(y.index[row])
+        raise DataError(told, row=at, column=name, value=value, settings=WEIGHT)

@@ -23,7 +23,7 @@ from .families import THETA, Family, RowTerms, family_of
 
 Array = np.ndarray
 MOST = 16.0  # of τ: beyond it the counts are as good as poisson's
-JOINT = "theta is estimated together with the coefficients, and no bound is known for both together"
+JOINT = "no bound on the error is known if theta is estimated together with the coefficients"
 
 
 def estimated() -> Family:

@@ -27,8 +27,8 @@ from .protocol import Agreement, Blocks, ColumnsOffer
 LARGEST = 1e120  # of a moment: beyond it squares overflow
 TOO_LARGE = (
     "a sum of the site is too large, or is not a number. Look for columns with very large values. "
-    "An offset that is not a logarithm is a common reason: with the link log, write "
-    "offset(log(days)) and not offset(days)"
+    "A common reason is an offset that is not a logarithm: with the link 'log', write "
+    "offset(log(days)) instead of offset(days)"
 )
 KEPT = 3  # points of a site beside its pilot
 
@@ -65,7 +65,7 @@ class TableTrust:
         if said.moments is not None:
             self._hear_pilot(site, asked, said, H)
         elif site not in self._known:
-            raise DataError("the site did not send moments")
+            raise DataError("the site did not send its moments (sums over its rows)")
         now, known = Said(asked, said, H), self._known[site]
         with np.errstate(all="ignore"):  # far from any optimum numbers may be of any size
             check_point(known, asked, said, H, self.plan.covariance)

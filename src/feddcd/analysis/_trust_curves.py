@@ -28,13 +28,14 @@ def check_point(
     convex = not model.loss.unproven or model.loss.firth
     F = square(said.F, model.p) if said.F.size else H
     own = lambda A: np.sqrt(np.abs(np.diag(A)))
-    refuse(not positive(F, own(F)), "the site's information matrix is not positive")
+    refuse(not positive(F, own(F)), "the site's information matrix is not positive semidefinite")
     refuse(
-        (convex or asked.pilot) and not positive(H, own(H)), "the site's curvature is not positive"
+        (convex or asked.pilot) and not positive(H, own(H)),
+        "the site's curvature (second derivatives of the loss) is not positive semidefinite",
     )
     refuse(
         asked.pilot and said.F.size and not np.array_equal(F, H),
-        "the site has sent two different curvatures",
+        "the site's curvature and information matrix must be equal in this answer, but differ",
     )
     refuse(float(said.pearson) < 0, "the site's sum of squared residuals is below zero")
     _check_value(known, said)
@@ -72,7 +73,7 @@ def _check_gradient(
         return
     slack = (ROUNDING * np.max(said.size / np.where(known.rms > 0, known.rms, 1.0))) ** 2
     least = float(said.pearson) * (1 + CLOSE) + slack
-    told = "the site's gradient is larger than its curvature and residuals allow"
+    told = "the gradient is too large for the curvature and the residuals that the site sent"
     refuse(not bordered(F, g, least), told)
     if not model.loss.canonical:
         return
@@ -96,7 +97,7 @@ def _check_curvature(known: Known, H: np.ndarray) -> None:
     """H <= sum s (C (x) xx'), C being the most that a row's curvature can be."""
     k = known.model.k
     C = np.eye(k) / 4 if k == 1 else (np.eye(k) - np.ones((k, k)) / (k + 1)) / 2
-    told = "the site's curvature is larger than its columns allow"
+    told = "the curvature that the site sent is too large for the columns of the site"
     if known.gram is None:
         refuse(np.diag(H) > known.rms**2 * C[0, 0] * (1 + CLOSE), told)
     else:
@@ -158,7 +159,7 @@ def _row_sum(known: Known, V: np.ndarray) -> tuple[float, float]:
 def _check_moved(known: Known, asked: PointQuestion, said: Answer) -> None:
     m, told = (
         float(said.m),
-        "the site's bound on the change of its predictions is not possible for its rows",
+        "the site's bound on how much predictions change is not possible for the site's rows",
     )
     refuse(m < 0, told)
     if not known.plain:
@@ -211,7 +212,7 @@ def _check_null(known: Known, asked: PointQuestion, said: Answer) -> None:
     if not known.plain:
         return
     value, slope, C = float(said.null[0]), said.null[1 : 1 + k], said.null[1 + k :].reshape(k, k)
-    told = "the site's loss of a model without columns contradicts its outcomes"
+    told = "the site's loss for a model without columns contradicts the outcomes of the site"
     convex = not model.loss.unproven
     refuse(convex and not positive(C, np.sqrt(np.abs(np.diag(C)))), told)
     slack = ROUNDING * (abs(value) + abs(float(m.floor)) + W)

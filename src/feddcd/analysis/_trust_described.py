@@ -89,14 +89,17 @@ class DescriptionTrust:
         for name, levels in shape.split(said["levels"]).items():
             wrong = bool((levels.sum(0) != n).any())
             _refuse(
-                wrong, f"the counts of the levels of {name} do not add up to the number of rows"
+                wrong, f"the counts of the levels of {name!r} do not add up to the number of rows"
             )
         few = said["few"].ravel()
-        _refuse(bool((few > many).any() or few[1] > few[0]), "the part 'few' is not 0 or 1")
+        _refuse(
+            bool((few > many).any() or few[1] > few[0]),
+            "the part 'few' (what sites do with rare values) is not possible",
+        )
         top, digits = said["top"].ravel(), said["digits"].ravel()
         _refuse(
             not ((top >= 0) & (top <= LARGEST)).all(),
-            "the largest value of a column is below 0 or too large",
+            "the bound on the absolute values of a column is below 0 or too large",
         )
         powers = np.log2(np.maximum(digits, 1.0))
         whole = np.isinf(digits) | (np.abs(powers - np.rint(powers)) < SLACK)
@@ -193,7 +196,7 @@ class DescriptionTrust:
         # careful sites join values, and round their means
         room = SLACK * (np.sqrt(rows * s2[j, c]) + 1) + (0.5 * rows if self._careful else 0.0)
         wrong = not low - room <= s1[j, c] <= high + room
-        _refuse(bool(wrong), "the mean of a column is not possible for the counts in its ranges")
+        _refuse(bool(wrong), "the mean of a column contradicts the counts of rows in its ranges")
 
     def _check_bins(self, known: SaidCounts, asked: DescribeQuestion, bins: np.ndarray) -> None:
         _check_counts("bins", bins)
@@ -204,7 +207,8 @@ class DescriptionTrust:
             wrong = bars.sum() != known.present[j, -1]
             _refuse(
                 bool(wrong),
-                "the rows in the bars of a histogram do not add up to the rows with a value",
+                "the rows in the bars of a histogram do not add up to the number of rows that have "
+                "a value in this column",
             )
 
     def _present(self, known: SaidCounts, column: int) -> float:
@@ -224,8 +228,8 @@ class DescriptionTrust:
             most = known.n[-1] - self._present(known, int(column))
             _refuse(
                 lacking > most,
-                "the patterns of missing values and the count of missing values of a column "
-                "contradict each other",
+                "the patterns of missing values contradict the number of missing values in a "
+                "column",
             )
 
 
@@ -250,7 +254,7 @@ def _check_sizes(asked: DescribeQuestion, said: Mapping[str, np.ndarray]) -> Non
 
 def _check_counts(name: str, x: np.ndarray) -> None:
     wrong = not ((x >= 0) & (x == np.rint(x)) & (x < 2**53)).all()
-    _refuse(wrong, f"the numbers in {name!r} must be whole, and not below 0 or huge")
+    _refuse(wrong, f"the numbers in {name!r} must be whole, at least 0, and below 2^53")
 
 
 def _refuse(wrong: bool, told: str) -> None:

@@ -118,7 +118,7 @@ def check_moments(known: Known, said: Answer, H: np.ndarray, own: np.ndarray | N
     refuse(not (0 < W <= MOST_WEIGHT * n), "the weights are not possible for these rows")
     refuse(not known.weighted and n != W, "the sum of weights is not the number of rows")
     refuse(xx < 0, "a sum of squares of a column is below zero")
-    refuse(m.x**2 > W * xx * (1 + CLOSE), "a sum of squares of a column is too small")
+    refuse(m.x**2 > W * xx * (1 + CLOSE), "a column's sum of squares is too small for its sum")
     _check_columns(known, own)
     _check_outcome(known)
     _check_offset(known)
@@ -138,10 +138,10 @@ def _check_columns(known: Known, own: np.ndarray | None) -> None:
     if own is not None:
         at = slice(len(own) - model.effects - len(model.loss.extras), len(own))
         wrong = _apart(m.x[at], own[at] * W, W) | _apart(m.xx[at], own[at] * W, W)
-        refuse(wrong, "the sums of the columns of 0 and 1 for the sites are wrong")
+        refuse(wrong, "a column that says from which site a row comes has a wrong sum")
     for columns in _coded(known).values():
         x = m.x[columns]
-        refuse(_apart(m.xx[columns], x, W), "the squares of a column of 0 and 1 have a wrong sum")
+        refuse(_apart(m.xx[columns], x, W), "a 0/1 column and its squares have different sums")
         refuse((x < 0) | (x > W * (1 + CLOSE)), "one level has more rows than the site has")
         refuse(x.sum() > W * (1 + CLOSE), "the levels of a column have more rows than the site has")
         whole = np.abs(x - np.round(x)) <= CLOSE * W
@@ -167,7 +167,7 @@ def _check_outcome(known: Known) -> None:
     m, W, model = known.moments, known.W, known.model
     y, family = m.y, model.family
     if family in SHARES or family == "multinomial":
-        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "no rows can have this sum of outcomes")
+        refuse((y < 0) | (y.sum() > W * (1 + CLOSE)), "the sum of outcomes is not possible")
         if not known.weighted:
             refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is not a whole number")
     if family in COUNTS:
@@ -176,11 +176,11 @@ def _check_outcome(known: Known) -> None:
         refuse(y <= 0, "the sum of outcomes is not above zero")
     if family in CLASSED and family != "multinomial":
         most = len(model.loss.extras) * W
-        refuse((y < 0) | (y > most * (1 + CLOSE)), "no rows can have these counts of classes")
+        refuse((y < 0) | (y > most * (1 + CLOSE)), "the sum of class numbers is not possible")
     at = model.intercept
     if at is not None and known.raw:
         size = np.abs(m.xy[at]) + np.abs(y) + W
-        refuse(_apart(m.xy[at], y, size), "the sums of outcomes contradict each other")
+        refuse(_apart(m.xy[at], y, size), "two sums of the outcome differ, but must be equal")
     if family in SHARES or family == "multinomial":  # y² <= y
         most = np.sqrt(m.xx[:, None] * np.maximum(y, 0)) * (1 + CLOSE)
         refuse(np.abs(m.xy) > most, "a sum of a column times the outcome is too large")
@@ -211,7 +211,7 @@ def _check_constants(known: Known) -> None:
     if whole:  # no count is above their sum
         refuse(float(m.floor) < Y - Y * np.log(Y) - CLOSE * size - 1, what)
     likelihood, logs = map(float, m.constant)
-    told = "the constant of the likelihood contradicts the sum of outcomes"
+    told = "the constants of the log-likelihood contradict the outcomes or the weights"
     n = float(m.n)
     refuse(logs > n * np.log(W / n) + CLOSE * n * (1 + abs(np.log(W / n))), told)
     refuse(not known.weighted and abs(logs) > CLOSE * n, told)
@@ -257,7 +257,7 @@ def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
         refuse(_apart(said.g.reshape(d, k), g, scale), told)
         if not model.quadratic:
             wrong = _apart(said.value, W * at.value[0], W)
-            refuse(wrong, "the loss at the start does not follow from the sums")
+            refuse(wrong, "the loss at the start does not follow from the sum of weights")
     if model.quadratic:  # the squares that no w can take away are not below zero
         refuse(not bordered(G, said.g, 2 * float(said.value)), "the outcomes are not possible")
 
@@ -297,4 +297,4 @@ def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort:
     if known.model.family == "multinomial" and plan.classes is None:
         offered = [c in (offer.classes or ()) for c in cohort.classes or ()]
         there = np.append(W - m.y.sum(), m.y) > CLOSE * W
-        refuse(there != np.array(offered), "the site's sums are not of the classes that it named")
+        refuse(there != np.array(offered), "the site's sums show other classes than the site named")

@@ -87,7 +87,7 @@ def _check_bend(
 ) -> None:
     v = (now.asked.w - then.asked.w).reshape(-1)
     blind = UNIT * known.W * m * m  # less than a unit of a row's curvature is not seen
-    told = "the site's curvature at two points contradicts its loss"
+    told = "the site's curvature at two points contradicts the site's loss"
     (low, high), (least, most) = bends(m)
     for H, bend in ((then.H, found[0]), (now.H, found[1])):
         c = float(v @ H @ v)
@@ -98,12 +98,12 @@ def _check_bend(
     r, c = now.answer.g - then.answer.g - middle * (then.H @ v), float(v @ then.H @ v)
     scale = np.sqrt(np.maximum(np.diag(then.H), 0) + UNIT * known.rms**2)
     reach = (half + CLOSE) * np.sqrt(max(c, 0.0) + blind)
-    told = "the change of the site's gradient contradicts its curvature"
+    told = "the change of the site's gradient contradicts the site's curvature"
     far = CLOSE * np.abs(then.H) @ np.abs(v)
     refuse(np.abs(r) > scale * reach * (1 + CLOSE) + rounding + far, told)
     if m > FAR:  # curvature may vanish within rounding
         return
     grown, size = np.exp(m) * (1 + CLOSE), np.sqrt(np.abs(np.diag(then.H)))
-    told = "the site's curvature changes by more than its rows allow"
+    told = "the site's curvature changes by more than the site's rows allow"
     refuse(not positive(grown * now.H - then.H, np.sqrt(grown * np.abs(np.diag(now.H)))), told)
     refuse(not positive(grown * then.H - now.H, np.sqrt(grown) * size), told)

@@ -58,8 +58,8 @@ UNREAD = LeftOut(
     (),
     "feddcd cannot read its values as numbers",
     "feddcd cannot read their values as numbers",
-    "To keep such a column, write numbers without other characters, or use the option --decimal "
-    "with the decimal sign of the file.",
+    "To keep such a column, write numbers without other characters. If the file has decimal "
+    "commas, give --decimal ','. If it has decimal points, give --decimal '.'.",
 )
 KEYS = LeftOut((), "its values identify a person", "their values identify a person", NAME_IT)
 MANY = LeftOut(
@@ -76,11 +76,13 @@ NO_ROLE = LeftOut(
 )
 SAID_KEYS = LeftOut(
     (),
-    "the codebook says that its type is identifier",
-    "the codebook says that their type is identifier",
+    "the codebook says that its type is 'identifier'",
+    "the codebook says that their type is 'identifier'",
 )
 SAID_DATES = LeftOut(
-    (), "the codebook says that its type is date", "the codebook says that their type is date"
+    (),
+    "the codebook says that its type is 'date'",
+    "the codebook says that their type is 'date'",
 )
 
 

@@ -29,8 +29,8 @@ def is_number(values: pd.Series) -> np.ndarray:
 def numbers_of(values: pd.Series, name: str) -> np.ndarray:
     if isinstance(values.dtype, pd.CategoricalDtype) or values.dtype.kind in "mMc":
         told = (
-            f"{name} must be a column of numbers, but has the type {values.dtype}; change it to "
-            "numbers, or, if it is a category, use a formula"
+            f"{name} must be a column of numbers, but has the type {values.dtype}. Change the "
+            "column to numbers. If the column is a category, use a formula"
         )
         raise DataError(told, column=name, settings=WEIGHT)
     try:
@@ -110,8 +110,8 @@ def column(frame: pd.DataFrame, name: str) -> pd.Series:
 
 def told_of_many(name: str, levels: int) -> str:
     return (
-        f"{name} has words, so it is a category with {levels:,} levels. If it is a number, write "
-        "only numbers into this column"
+        f"{name!r} has words, so it is a category with {levels:,} levels. If {name!r} should be a "
+        "column of numbers, write only numbers into it"
     )
 
 
@@ -140,7 +140,7 @@ def check_spelling(
     many, which = ("two", "The two") if len(unlike) == 2 else (str(len(unlike)), "These")
     more = ", or list the levels, for example in a codebook" if what == "level" else ""
     raise DataError(
-        f"one {what} of {column} is written in {many} ways, {sentence_list(written)}. {which} "
+        f"one {what} of {column!r} is written in {many} ways, {sentence_list(written)}. {which} "
         "words differ only by spaces, or by small and capital letters. Write the "
         f"{what} in one way in all rows{more}",
         row=row, column=column,
@@ -156,7 +156,7 @@ def complete(frame: pd.DataFrame, columns: list[str]) -> np.ndarray:
     """The rows with a value in all columns over which the plan's set of rows was founded."""
     whole = np.asarray(frame[columns].notna().all(axis=1), bool)
     if not whole.any():
-        raise DataError("no row has values in all columns that the plan lists under complete")
+        raise DataError("no row has values in all columns that the plan lists under 'complete'")
     return whole
 
 
@@ -166,13 +166,13 @@ def complete_rows(frame: pd.DataFrame, response: Any, missing: str) -> np.ndarra
     if missing == "error" and holes.to_numpy().any():
         row, column = np.argwhere(holes.to_numpy())[0]
         name = {"(y)": response or "y", "(offset)": "offset"}.get(*2 * (frame.columns[column],))
-        told = f"{name} has no value <row>; to leave out such rows, give <missing>"
+        told = f"{name!r} has no value <row>; to leave out such rows, give <missing>"
         raise DataError(told, row=int(row), column=name, settings={"missing": "drop"})
     whole = ~np.any(holes.to_numpy(), axis=1)
     if not whole.any():
         worst = holes.sum().idxmax()
         rows = plural(int(np.sum(holes[worst])), "row")
-        raise DataError(f"no row has values in all columns; {worst} is missing in {rows}")
+        raise DataError(f"no row has values in all columns; {worst!r} has no value in {rows}")
     return np.asarray(whole)
 
 

@@ -25,7 +25,7 @@ def _allowed(result: TableResult, remedy: bool) -> str:
     """Robust standard errors hold whatever the variance is; those of the model do not."""
     if result.covariance != "model":
         errors = f"{'clustered' if result.covariance == 'cluster' else 'robust'} standard errors"
-        return f". The {errors} of this table take this into account."
+        return f". The {errors} of this table take this larger variation into account."
     families = "".join(f" or --family {name}" for name in MORE_SPREAD.get(result.family, ()))
     cure = f" Use --covariance HC1{families}." if remedy else ""
     return f", so the standard errors are too small.{cure}"

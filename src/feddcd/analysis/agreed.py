@@ -35,7 +35,7 @@ def with_codebook(plan: RegressionPlan, book: Codebook) -> RegressionPlan:
     for name in plan.complete:
         if name not in book.columns:
             raise SpecError(
-                f"the plan lists the column {name!r} under complete, but the codebook "
+                f"the plan lists the column {name!r} under 'complete', but the codebook "
                 "has no such column",
                 column=name,
             )

@@ -21,36 +21,38 @@ TABLE = {
     "F": "Fisher's information: one sum for each pair of coefficients",
     "floor": "the smallest loss that any model could have",
     "firth": "the gradient of Firth's penalty: one sum for each coefficient",
-    "size": "sums of absolute values, to bound rounding errors: one for each coefficient",
+    "size": "sums of absolute values, for a bound on rounding errors: one sum for each coefficient",
     "M": "a bound on the largest leverage of a row, rounded up",
     "m": "a bound on the largest change of a row's prediction, rounded up",
-    "null": "the loss of a model without columns, with its gradient and its curvature",
+    "null": "the loss, the gradient and the curvature of a model without columns",
     "bins": "rows by prediction: for each range of predictions the number of rows, the sum of "
     "outcomes and the sum of predictions (0 if a range has few rows)",
     "residuals": "rows by residual: how many rows are in each range of residuals (outcome minus "
     "prediction; 0 if a range has few rows)",
     "pearson": "Pearson's X²: a sum of squared residuals",
-    "own": "coefficients and standard errors of a model of this site's rows alone",
-    "meat": "sums for robust standard errors: one for each pair of coefficients",
+    "own": "coefficients and standard errors of a model that uses only the rows of this site",
+    "meat": "sums for robust standard errors: one sum for each pair of coefficients",
     "clusters": "the number of clusters",
     "moments.n": "the number of rows that the model uses",
     "moments.weight": "the sum of weights (without weights, the number of rows)",
     "moments.x": "the sum of each column",
     "moments.xx": "the sum of squares of each column",
     "moments.y": "the sum of the outcome, or the number of rows of each class",
-    "moments.xy": "the sum of each column times the outcome",
+    "moments.xy": "for each column, the sum of its products with the outcome",
     "moments.o": "the sum and the sum of squares of the offset",
     "moments.floor": "the smallest loss that any model could have, for the deviance",
     "moments.constant": "sums of logarithms of the outcome and of the weights, for the AIC",
-    "moments.start": "sums for a first guess: the sums of products of two columns, and of each "
-    "column times the outcome",
+    "moments.start": "sums for the first guess of the coefficients: sums of products of two "
+    "columns, and of products of a column with the outcome",
 }
 TABLE_FIRST = "moments."
 DESCRIPTION = {
     "n": "the number of rows of each group",
     "present": "for each column of numbers, how many rows of each group have a value",
-    "levels": "for each category, how many rows of each group have each level or no value",
-    "top": "for each column of numbers, a bound on its largest value, rounded up to a power of 2",
+    "levels": "for each category, how many rows of each group have each level, and how many have "
+    "no value",
+    "top": "for each column of numbers, a bound on its largest absolute value, rounded up to a "
+    "power of 2",
     "digits": "for each column of numbers, how many decimals its values have",
     "few": "whether this site counts rare values together with other values, and whether "
     "it left out rows because of rare values",

@@ -103,7 +103,7 @@ def describe_plan(
         raise SpecError(
             f"<by> and <site> name the same column. If you want a column of Table 1 for each "
             f"value of {site!r}, give only <by>. If you want a second table with the numbers of "
-            "the sites, give only <site>",
+            "each site, give only <site>",
             settings={"by": site, "site": site},
         )
     if site in plan.used:
@@ -127,8 +127,8 @@ def _check_groups(frame: pd.DataFrame, by: str | None) -> None:
     if found > MOST_GROUPS:
         raise DataError(
             f"the column {by!r} (<by>) has {found:,} different values. Each value gets a "
-            f"column of Table 1, so at most {MOST_GROUPS} are possible. Join the values to "
-            "fewer groups in the data file, for example to groups of ages",
+            f"column of Table 1, so at most {MOST_GROUPS} are possible. Combine the values "
+            "into fewer groups in the data file, for example into age groups",
             column=by, settings={"by": None},
         )  # fmt: skip
 

@@ -175,7 +175,7 @@ class FederatedGLM(BaseEstimator):
             warnings.warn(
                 f"the certificate does not reach tol={self.tol:g} within "
                 f"{plural(self.result_.n_exchanges, 'exchange')}: it proves only "
-                f"certified_error_={upper(self.result_.certified_error)}; allow more exchanges",
+                f"certified_error_={upper(self.result_.certified_error)}; raise max_exchanges",
                 ConvergenceWarning,
                 stacklevel=2,
             )

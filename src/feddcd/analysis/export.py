@@ -222,7 +222,7 @@ def _design(result: TableResult) -> dict[str, Any]:
 def _value(result: TableResult, column: str) -> str:
     """How a row of the table that was read gets its number."""
     if result.is_of_site(column):
-        return f"1 where the site is {column.removeprefix('site[').removesuffix(']')}, else 0"
+        return f"1 where the site is {column.removeprefix('site[').removesuffix(']')!r}, else 0"
     made = result.made_of(column)
     if made is None:
         return f"{column}, a number"
@@ -232,9 +232,10 @@ def _value(result: TableResult, column: str) -> str:
 
 def _part(part: Part) -> str:
     if part.coding == "treatment":
-        return f"1 where {part.column} is {part.level}, else 0 (also for {part.reference})"
+        where = f"1 where {part.column!r} is '{part.level}'"
+        return f"{where}, else 0 (also for '{part.reference}')"
     if part.coding == "full":
-        return f"1 where {part.column} is {part.level}, else 0"
+        return f"1 where {part.column!r} is '{part.level}', else 0"
     if part.column is not None:
         return f"the contrast {part.mark} of {part.column} ({part.coding})"
     return f"{part.name}, a number"
@@ -249,7 +250,7 @@ def _left_out(result: TableResult) -> list[str]:
     if result.family != "poisson":
         to = "the result of decision_function" if result.family == "binomial" else "each prediction"
         how = f"add the offset to {to}"
-    told = f"the model predicts for offset 0; for another offset, {how}"
+    told = f"model.joblib predicts with the offset 0; for another offset, {how}"
     left = [f"the offset {expression}: {told}" for expression in offsets]
     return left or [f"an offset, if the fit had one: {told}"]
 

@@ -111,8 +111,8 @@ def known(name: str) -> str:
     before, bracket, link = str(name).partition("(")
     if bracket and known(before) in CHOICES:  # as in R
         link = link.rstrip(") ").split("=")[-1].strip("\"' ")
-        told = f"family {name!r} has its link in brackets: give the family {known(before)} and "
-        raise SpecError(f"{told}<link>", settings={"link": link or None})
+        told = f"family {name!r} also names a link. Give both separately: the family"
+        raise SpecError(f"{told} {known(before)!r} and <link>", settings={"link": link or None})
     if plain not in CHOICES:
         told = f"family must be one of {', '.join(CHOICES)}; got {name!r}"
         if meant := MODELS.get(plain.removesuffix("_regression")):

@@ -77,8 +77,8 @@ def check_plain(table: Frame, names: Iterable[str]) -> None:
         odd = [v for v in values[:1] if not isinstance(v, str | bool | np.bool | Decimal)]
         if odd and not np.issubdtype(type(odd[0]), np.number):
             told = (
-                f"{name} contains values such as {odd[0]!s:.50}, but a regression works "
-                "only with numbers and words"
+                f"the column {name!r} contains values such as {odd[0]!s:.50}, but a regression "
+                "works only with numbers and words"
             )
             raise DataError(told, file=table.file, column=name, value=odd[0])
 
@@ -90,19 +90,18 @@ def check_words(table: Frame, names: tuple[str, ...], notes: list[str]) -> None:
         values = column(table.frame, name)
         check_alike(table, name, notes)
         if values.nunique() == 1:
-            told = f"{name} is {values.dropna().iloc[0]!r} in every row, {NO_PREDICTOR}"
-            raise DataError(told, file=table.file, column=name)
+            told = f"the column {name!r} is {values.dropna().iloc[0]!r} in every row"
+            raise DataError(f"{told}, {NO_PREDICTOR}", file=table.file, column=name)
         if values.nunique() > MAX_LEVELS:
             told = (
-                f"{name} has {values.nunique():,} different words, which are too many "
-                f"for a category; the limit is {MAX_LEVELS:,}"
+                f"the column {name!r} has {values.nunique():,} different words, but a category "
+                f"can have at most {MAX_LEVELS:,}"
             )
             raise DataError(told, file=table.file, column=name)
         if values.nunique() == values.count():
-            told = (
-                f"{name} has {values.nunique():,} different words, one for each row, so it cannot "
-                f"be a predictor: leave it out of the formula, for example with '. - {name}'"
-            )
+            told = f"the column {name!r} has {values.nunique():,} different words, and no word "
+            told += "twice, so it cannot be a predictor: leave it out of the formula, for example "
+            told += f"with '. - {name}'"
             raise DataError(told, file=table.file, column=name)
 
 
@@ -134,14 +133,14 @@ def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | No
         notes.append(TWO_SITES)
     if alone := int((rows == 1).sum()):
         note = (
-            f"{alone:,} of {plural(len(rows), 'site')} in the column {group} "
-            f"{'has' if alone == 1 else 'have'} only one row, which the sums would reveal; "
-            "--group must name the column with the hospital (or bank, ...) of each row"
+            f"{alone:,} of {plural(len(rows), 'site')} in the column {group!r} "
+            f"{'has' if alone == 1 else 'have'} only one row, and the sums would reveal such a "
+            "row; --group must name the column with the hospital (or bank, ...) of each row"
         )
     empty = np.flatnonzero(table.frame[group].isna())
     if len(empty):
-        told = f"{group} is empty <row>, but each row must have a site; rows without a site: "
-        told += f"{len(empty)}. {note or FILL_IN}"
+        told = f"the column {group!r} is empty <row>, but each row must have a site; rows without "
+        told += f"a site: {len(empty)}. {note or FILL_IN}"
         raise DataError(told, file=table.file, row=int(empty[0]), column=group)
     notes += [note] if note else []
     return np.asarray(table.frame[group])
@@ -160,7 +159,8 @@ def check_alike(table: Frame, name: str, notes: list[str], what: str = "level") 
         other = loose.setdefault(float(text), text)
         if other != text:
             notes.append(
-                f"{name} has {other!r} and {text!r}, which feddcd reads as two different levels"
+                f"the column {name!r} has {other!r} and {text!r}, which feddcd reads as two "
+                f"different {what}s"
             )
 
 
@@ -203,22 +203,22 @@ def _check_binary(table: Frame, rows: CompleteRows) -> None:
     low, high = values.min(), values.max()
     if (low < 0 or high > 1) and len(np.unique(values)) == 2:
         told = (
-            f"{name} has the two values {low:g} and {high:g}, but --family binomial needs 0 and "
-            f"1. If {high:g} means the event, add --event {high:g}"
+            f"the outcome {name!r} has the two values {low:g} and {high:g}, but --family binomial "
+            f"needs 0 and 1. If {high:g} means the event, add --event {high:g}"
         )
     elif (low < 0 or high > 1) and (told := unlike_codes(name, rows.y, rows.site)):
         pass
     elif low < 0 or high > 1:
         told = (
-            f"{name} has values from {low:g} to {high:g}, but --family binomial needs 0 "
-            "and 1. Use gaussian for an outcome of any numbers, poisson for counts, "
+            f"the outcome {name!r} has values from {low:g} to {high:g}, but --family binomial "
+            "needs 0 and 1. Use gaussian for an outcome of any numbers, poisson for counts, "
             "multinomial for classes"
         )
     elif rows.weight is None and np.any(values % 1 != 0):
         each = np.unique(values)
         told = (
-            f"{name} has shares such as {each[len(each) // 2]:g}; name the column with "
-            "the number of trials in --weight, or use --family gaussian"
+            f"the outcome {name!r} has shares such as {each[len(each) // 2]:g}: give the column "
+            "with the number of trials as --weight, or use --family gaussian"
         )
     else:
         return
@@ -282,18 +282,18 @@ def _check_words(
     words = words_of(values, settings.event) or []
     if family not in SHARES:
         told = (
-            f"{name} contains words such as {words[0]!r}, but --family {family} needs "
-            f"numbers. Use binomial for two words, {ORDERED}"
+            f"the outcome {name!r} contains words such as {words[0]!r}, but --family {family} "
+            f"needs numbers. Use binomial for two words, {ORDERED}"
         )
         raise DataError(told, file=table.file, column=name)
     if len(words) > 2:
         told = unlike_codes(name, values, sites) or (
-            f"{name} has {len(words)} different words, {listed(words, 5)}, but --family "
-            f"{family} needs two{unlike_case(words) or f'. Use {ORDERED}'}"
+            f"the column {name!r} has {len(words)} different words, {listed(words, 5)}, but "
+            f"--family {family} needs two{unlike_case(words) or f'. Use {ORDERED}'}"
         )
         raise DataError(told, file=table.file, column=name)
     other, event = outcome_of(name, words, settings.event)
-    notes.append(f"{name}: {event!r} counts as 1, {other!r} as 0")
+    notes.append(f"in the outcome {name!r}, {event!r} counts as 1, and {other!r} counts as 0")
 
 
 def _is_text(values: pd.Series) -> bool:

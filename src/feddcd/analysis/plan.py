@@ -62,7 +62,7 @@ class ModelSettings:
                 f"tol, in standard errors, must be a finite number > 0; got tol={self.tol!r}"
             )
         if self.answers not in (None, *ANSWERS):
-            raise SpecError(f"answers must be one of {', '.join(ANSWERS)}; got {self.answers!r}")
+            raise SpecError(f"the setting 'answers' must be 'sum' or 'each'; got {self.answers!r}")
         check_level("level", self.level)
         for name in ("latency", "bandwidth"):
             value = getattr(self, name)
@@ -71,7 +71,7 @@ class ModelSettings:
         if self.firth:
             _check_firth(self.firth, self.family, str(self.link), self.l2)
         if self.standardize is True and self.family == "ordinal":
-            raise SpecError("standardize cannot be used with family='ordinal'")
+            raise SpecError("the setting 'standardize' cannot be used with family='ordinal'")
         if self.theta is not None and self.family != "negative_binomial":
             raise SpecError("theta works only with family='negative_binomial'")
         if self.theta is not None and not (is_real(self.theta) and 0 < self.theta < np.inf):
@@ -123,7 +123,9 @@ class RegressionPlan(ModelSettings):
     @staticmethod
     def from_dict(values: Any) -> "RegressionPlan":
         if not isinstance(values, dict):
-            raise SpecError(f"glm: the settings must be a table, got {values!r}")
+            raise SpecError(
+                f"glm: the settings must be a table of names and values, got {values!r}"
+            )
         values = {name: value for name, value in values.items() if name != "analysis"}
         check_names(values, [f.name for f in dataclasses.fields(RegressionPlan)], "glm")
         if values.get("codebook"):  # with dates as words, as a message can carry them
@@ -144,8 +146,8 @@ class RegressionPlan(ModelSettings):
             isinstance(levels, list) and levels for levels in self.levels.values()
         ):
             raise SpecError(
-                "glm: levels must be a list for each column, for example levels = {sex = "
-                "['f', 'm']}"
+                "glm: the setting 'levels' must have a list of levels for each column, for "
+                "example levels = {sex = ['f', 'm']}"
             )
         for column, levels in self.levels.items():
             _check_names("levels", levels, f" of {column!r}")
@@ -158,14 +160,15 @@ class RegressionPlan(ModelSettings):
             isinstance(c, str) for c in self.complete
         ):
             raise SpecError(
-                "glm: complete must be a list of columns, for example complete = ['age', 'crp']"
+                "glm: the setting 'complete' must be a list of columns, for example complete = "
+                "['age', 'crp']"
             )
         check_cluster(self.covariance, self.cluster)
         if type(self.go_on_without) is not bool:
-            raise SpecError("glm: go_on_without must be true or false")
+            raise SpecError("glm: the setting 'go_on_without' must be true or false")
         for name in ("weight", "offset", "cluster"):
             if not isinstance(getattr(self, name), str | None):
-                raise SpecError(f"glm: {name} must be the name of a column")
+                raise SpecError(f"glm: the setting {name!r} must be the name of a column")
         if self.family == "multinomial" and self.offset:
             raise SpecError("glm: an offset has no meaning for family='multinomial'")
 
@@ -234,8 +237,8 @@ def check_simulation(absent: Any, random_state: Any) -> None:
     """What only a fit in one process has."""
     if not (is_real(absent) and 0 <= absent < 1):
         raise SpecError(
-            "absent, the share of absent sites, must be at least 0 and below 1, got "
-            f"absent={absent!r}"
+            "the setting 'absent' (the share of absent sites) must be at least 0 and below 1, "
+            f"got absent={absent!r}"
         )
     check_whole("random_state", random_state, 0)
 

@@ -21,12 +21,13 @@ Arrays = Mapping[str, np.ndarray]
 ALL = "all"  # stands for all sites, where only sums over them are known
 AGREED = "the coordinator's list of sites, columns and levels"
 APART = (
-    "The coordinator read the sums of each site (mode each), so there is no proof file of this "
+    "The coordinator read the sums of each site (mode 'each'). So there is no proof file of this "
     "table that others can check."
 )
 TWO_SITES = (
-    "with only two sites, masks cannot hide their sums: the coordinator of a federation reads the "
-    "sums of each site, and there is no proof file. From three sites on, masks hide the sums"
+    "with only two sites, masks cannot hide the sums of a site: the coordinator of a federation "
+    "reads the sums of each site, and there is no proof file. With three or more sites, masks hide "
+    "the sums of each site"
 )
 
 

@@ -216,12 +216,12 @@ def _sites(frame: pd.DataFrame, groups: Any, all_columns: bool) -> np.ndarray:
     """Without groups all rows are one site, unless a column of sites would be a predictor then."""
     site = pick(frame, groups, "groups")
     if site is None and all_columns:
-        raise SpecError("groups is missing: say which site each row belongs to")
+        raise SpecError("the argument 'groups' is missing: give the site of each row")
     if site is None:
         return np.full(len(frame), ONE_SITE)
     empty = np.flatnonzero(np.asarray(pd.isna(site)))
     for row in map(int, empty[:1]):
-        raise DataError("groups has no value <row>, but each row must have a site", row=row)
+        raise DataError("'groups' has no value <row>, but each row must have a site", row=row)
     name = groups if isinstance(groups, str) else "groups"
     check_spelling(name, site.unique(), "site", site)
     return np.asarray(site)
@@ -255,7 +255,7 @@ def _used(frame: pd.DataFrame, formula: Formula | None, apart: tuple[str, ...]) 
         return formula.right_columns
     used = tuple(c for c in frame.columns if c not in apart)
     if not used:
-        raise DataError(f"no column is left for X: other arguments use {', '.join(apart)}")
+        raise DataError(f"no column is left for X; already in use: {', '.join(map(repr, apart))}")
     return used
 
 

@@ -51,7 +51,7 @@ def _lines() -> "Callable[[Step], None]":
         if step.done <= told:
             return
         told, seconds = step.done, round(time.monotonic() - began)
-        now = f"; now {_name(step)}" if step.done < step.cells else ""
+        now = f"; now running: {_name(step)}" if step.done < step.cells else ""
         done = f"{step.done} of {step.cells} experiments are finished{now}"
         note(f"{timedelta(seconds=seconds)}  {done}")
 
@@ -72,4 +72,4 @@ class _Already:
 
 def _name(step: "Step") -> str:
     c = step.cell
-    return f"{c.problem} {c.split} tau={c.tau} {c.algorithm}"
+    return f"{c.algorithm} on {c.problem}, {c.split}, tau={c.tau}"

@@ -33,8 +33,8 @@ def warn_certain(folder: FederationFolder, more: str = "") -> None:
     found(**{"foreseen" if more else "refused": refused})  # a run has its own word for the second
     for site, why in refused.items():
         warn(
-            f"with these data, the site {site} will refuse this job, even if a person approves it. "
-            f"Reason: {why}. Change the data, the job, or the rules in "
+            f"with these data, the site {site!r} will refuse this job, even if a person approves "
+            f"it. Reason: {why}. Change the data, the job, or the rules in "
             f"{shown(folder.site(site) / FILE)}"
         )
     if refused and more:

@@ -27,6 +27,7 @@ def certify_command(path: Path, authority: Path | None) -> None:
     found(digits=digits)
     say(f"send the new {shown(file)} to every site, because the old certificate is not valid now")
     say(
-        f"before a site puts this file into its folder, compare by phone the first {DIGITS} digits "
-        f"that the command `sha256sum ca.crt` prints at the site with: {digits}"
+        "before a site puts this file into its folder, compare the digits by phone. At the site, "
+        "the command `sha256sum ca.crt` must print a line that begins with these "
+        f"{DIGITS} digits: {digits}"
     )

@@ -30,10 +30,10 @@ def codebook(
     cap_rare: Annotated[
         int | None,
         typer.Option(
-            help="For each column of whole numbers, such as ages, propose a cap (the smallest and "
-            "the largest value) and a step (values are rounded to its multiples). With this cap "
-            "and step, each value occurs in at least this number of rows of each file. Default: "
-            "no proposal.",
+            help="Propose a cap and a step for each column of whole numbers, such as ages. The cap "
+            "is a smallest and a largest value. The step rounds values to its multiples. With this "
+            "cap and step, each value occurs in at least this number of rows of each file. "
+            "Default: no proposal.",
             min=2,
             metavar="ROWS",
         ),

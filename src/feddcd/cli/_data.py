@@ -178,7 +178,8 @@ def _source(name: str) -> "KnownSet":
     if name in KNOWN:
         return KNOWN[name]
     if name in available():
-        raise DataError(f"{name} comes with the package: there are no files to fetch or to check")
+        told = f"the data set {name!r} is a part of feddcd"
+        raise DataError(f"{told}, so there are no files to fetch or to check")
     names = (*KNOWN, authors.NAME)
     hint = meant(name, names, most=2)
     raise DataError(f"there is no data set {name!r}; {hint}the data sets are {', '.join(names)}")

@@ -56,9 +56,9 @@ def describe(
             "--group",
             "--site",
             help=(
-                "The column with the name of the site of each row: a second table has the numbers "
-                "of each site. If Table 1 itself has to have one column for each site, give this "
-                "column to --by in place of --group. Default: all rows are one site."
+                "The column with the name of the site of each row. feddcd then writes a second "
+                "table with the numbers of each site. If you want one column for each site in "
+                "Table 1, use --by in place of --group. Default: all rows belong to one site."
             ),
             metavar="COLUMN",
             show_default=False,

@@ -69,7 +69,7 @@ def end_fit(result: Any, quiet: bool) -> None:
         warn(f"not proven: {result.unproven}. Newton's method {how} {after}", grave=True)
     elif not result.converged:
         warn(
-            f"{after}, the errors of the coefficients are not proven to be below --tol "
+            f"{after}, feddcd cannot prove that the errors of the coefficients are below --tol "
             f"{result.tol:g}; summary.txt says why",
             grave=True,
         )
@@ -78,7 +78,10 @@ def end_fit(result: Any, quiet: bool) -> None:
 
 
 def nothing_saved() -> str:
-    return "stopped before the first round: nothing is saved. To start again, use the same command"
+    return (
+        "feddcd stopped before the first round, so nothing is saved. To start again, use the same "
+        "command"
+    )
 
 
 @contextmanager
@@ -113,7 +116,7 @@ def importing() -> Iterator[None]:
 def say_stopping() -> None:
     """At once: the rounds that end before may take long."""
     with suppress(RuntimeError):  # where Ctrl-C came while a line was written
-        print("stopping; to stop at once, press Ctrl-C again", file=sys.stderr)
+        print("feddcd stops soon; to stop at once, press Ctrl-C again", file=sys.stderr)
 
 
 def leave(code: int) -> None:

@@ -48,8 +48,8 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     file = out or Path(f"{site}.invite")
     if before is None and file.exists():
         warn(
-            f"feddcd replaces the file {shown(file)}. If the file contained an older invitation of "
-            f"{site}, the older one is no longer valid"
+            f"feddcd replaces the file {shown(file)}. If the file contained an older invitation "
+            f"for {site}, this older invitation is no longer valid"
         )
     save(Disk(), file, made.text().encode())  # a new file, whoever may read an old one
     found(file=file)
@@ -63,12 +63,12 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
 
 
 def _replaced(site: str, before: desk.InvitationRecord) -> str:
-    told = f"the older invitation of {site}, made at {when(before.made)}, is no longer valid"
+    told = f"the older invitation for {site}, made at {when(before.made)}, is no longer valid"
     if before.claim is None:
         return told
     return (
-        f"{told}. {site} had enrolled with it, but nobody had confirmed {site}. feddcd deletes "
-        f"this enrolment, so {site} has to enrol again with the new invitation"
+        f"{told}. {site} had enrolled with this older invitation, but nobody had confirmed {site}. "
+        f"feddcd deletes this enrolment, so {site} has to enrol again with the new invitation"
     )
 
 
@@ -103,8 +103,8 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
     found(words=made.words, confirmed=made.confirmed)
     say(
-        f"{invitation.site} is enrolled at {invitation.address}; the folder of this "
-        f"site is {shown(folder)}"
+        f"{invitation.site} is enrolled at the coordinator {invitation.address}; the folder of "
+        f"this site is {shown(folder)!r}"
     )
     if made.kept:
         say(
@@ -112,7 +112,10 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
             f"{', '.join(made.kept)}"
         )
         found(kept=list(made.kept))
-    say(f"to start this site together with the machine, read the first lines of {shown(unit)}")
+    say(
+        "to start this site automatically when the machine starts, read the first lines of "
+        f"{shown(unit)}"
+    )
     if not made.confirmed:
         _say_words(made.words)
     if site_runs(folder):
@@ -125,10 +128,10 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
 
 def _much_else(folder: Path, data: Path) -> str:
     return (
-        f"the container can read all files in {data.resolve().parent}, because the data file is "
-        "there. If the container may not read the other files: before the first study, move the "
-        "data file into a folder of its own, write its new path into "
-        f"{shown(folder / 'site.toml')}, and enrol again with the same invitation and the new path"
+        f"the Docker container can read all files in the folder {data.resolve().parent}, because "
+        "the data file is in this folder. If the container must not read the other files, do this "
+        "before the first study: move the data file into a folder of its own; write its new path "
+        f"into {shown(folder / 'site.toml')}; enrol again with the same invitation and the new path"
     )
 
 
@@ -139,18 +142,21 @@ def _say_words(words: str) -> None:
         "The first three words are enough for the coordinator to let this site in. But approve "
         "nothing, and change nothing in policy.toml, before you have heard the last three words."
     )
-    say("If a word differs, stop: another person may change your messages on the way.")
+    say(
+        "If a word that you hear differs from your word, stop: another person may be changing your "
+        "messages on the way."
+    )
 
 
 def _check_enrolled(invitation: Invitation, folder: Path, data: Path) -> None:
     """Refuses other data in a folder that is enrolled: this is no matter of the coordinator."""
     if is_enrolled(invitation, folder) and load_place(folder).data != data.resolve():
         raise SpecError(
-            f"the folder {shown(folder)} is already enrolled with this invitation, so you do not "
-            "have to enrol again. For new rows of the same patients, replace the data file and "
-            "keep its path. Only if the new file has other patients, write its path as `data` into "
-            f"{shown(folder / 'site.toml')}: with another path, the rules of this site forget all "
-            "earlier jobs"
+            f"the site in the folder {shown(folder)} is already enrolled with this invitation, "
+            "so you do not have to enrol again. For new rows of the same patients, replace the "
+            "data file and keep its path. Only if the new file has other patients, write the path "
+            f"of the new file as `data` into {shown(folder / 'site.toml')}. With another path, the "
+            "rules of this site forget all earlier jobs"
         )
 
 
@@ -216,26 +222,26 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     expected = desk.words_of(folder, site).split()
     if not words:
         say(f"{site} has enrolled. Call the person at {site}, with a phone number that you know.")
-        words = input(f"The first three words that {printable(site)} reads to you: ")
+        words = input(f"The first three words that the person at {printable(site)} reads to you: ")
     given = re.findall(r"\w+", words.lower())  # a comma between words is no other word
     if len(given) not in (HALF, len(expected)) or given != expected[: len(given)]:
         folder.note("not confirmed", site=site)
         raise SpecError(
             f"these are not the words of {site}, so {site} is not confirmed. Ask the "
             f"person at {site} for the words again, and run the same command. If the "
-            "words still differ, another person may change your messages on the way: "
-            "send a new invitation in another way"
+            "words still differ, another person may be changing your messages. Then send "
+            "a new invitation in another way than before"
         )
     say(
         f"The words are right. Now read the last three words to the person at {site}: "
         f"{' '.join(expected[HALF:])}"
     )
-    say(f"  If the person at {site} has other words: {_retire(folder, site)}")
+    say(f"  If the person at {site} has other words, remove this site: {_retire(folder, site)}")
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
     say(
         "Other sites may lose their connection for some seconds now. Nobody has to do anything: "
-        "they connect again by themselves."
+        "these sites connect again by themselves."
     )
     say(f"{site} is confirmed. next: feddcd federation status {_quoted(folder.path)}")
 

@@ -121,8 +121,8 @@ def study(
     job: Annotated[
         Path | None,
         option(
-            "Run the job in this file: job.toml, as `feddcd glm` or `feddcd describe` writes it. "
-            "To start a study again after its end, leave out --job."
+            "Run the job in this file, for example the job.toml that `feddcd glm` or `feddcd "
+            "describe` wrote. To start a study again after its end, leave out --job."
         ),
     ] = None,
     follow: Annotated[bool, option("Show the events of the study until the study ends.")] = True,
@@ -134,8 +134,8 @@ def study(
         float | None,
         option(
             "Wait at most this number of days for the decisions of people at the sites. Default: "
-            "the setting approval_patience (in seconds) of the job file or of federation.toml, or "
-            "7 days without this setting."
+            "the setting approval_patience of the job file or of federation.toml, in seconds. "
+            "Without this setting: 7 days."
         ),
     ] = None,
     cancel: Annotated[

@@ -53,7 +53,7 @@ def init_command(options: dict[str, Any]) -> None:
     named = [option for option in ("sites", "site") if options[option]]
     if options["group"] and named:
         raise SpecError(
-            f"--group {options['group']} makes a site for each value of this column, so leave out "
+            f"--group makes a site for each value of the column {options['group']!r}, so leave out "
             f"--{named[0]}"
         )
     names = options["site"] or [f"site-{i + 1}" for i in range(count)] if trial else []
@@ -89,14 +89,14 @@ def init_command(options: dict[str, Any]) -> None:
     say(f"feddcd made the federation {config.name}{of} in the folder {shown(folder.path)}")
     if options["authority"]:
         say(
-            f"move the folder {options['authority']} to another machine: a person who has its file "
-            "ca.key can pretend to be the coordinator"
+            f"move the folder {options['authority']} to another machine: a person who has the "
+            "file ca.key of this folder can pretend to be the coordinator"
         )
     if not names:
         at, unit = shlex.quote(shown(folder.path)), write_coordinator_unit(folder.path)
         say(
-            "to start the coordinator together with the machine, read the first lines of "
-            f"{shown(unit)}"
+            "to start the coordinator automatically when the machine starts, read the first lines "
+            f"of {shown(unit)}"
         )
         say(f"next, in another terminal that stays open: feddcd federation serve {at}")
         return say(f"then, for each site: feddcd federation invite {at} NAME")
@@ -270,7 +270,10 @@ def verify_command(path: Path, id: str = "", site: Path | None = None) -> None:
             "federation verify proof --site SITE_DIR"
         )
     if site is not None and not path.is_file():
-        raise SpecError(f"--site needs a proof file, but {shown(path)} is not a file")
+        raise SpecError(
+            f"--site needs a proof file, but {shown(path)} is not a file; give the file `proof` of "
+            "the study"
+        )
     path = path_of_job(path, id)
     folder = FederationFolder(path)
     home = folder.path.parent.parent

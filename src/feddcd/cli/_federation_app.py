@@ -36,7 +36,7 @@ def init(
     data: Annotated[str | None, option("For a trial: divide these data among the sites.")] = None,
     job: Annotated[
         Path | None,
-        option("The job of the table: job.toml, as `feddcd glm` or `feddcd describe` writes it."),
+        option("For a table: the job file job.toml that `feddcd glm` or `feddcd describe` writes."),
     ] = None,
     group: Annotated[
         str | None,
@@ -51,18 +51,18 @@ def init(
     ] = "feddcd",
     settings: Annotated[
         list[str] | None,
-        option("Change a setting of the algorithm, written as key=value.", "--set"),
+        option("Change a setting of the algorithm: write key=value.", "--set"),
     ] = None,
     model: Annotated[
         str, option("The model of a training: softmax, logistic, ridge, poisson or mlp.")
     ] = "softmax",
     l2: Annotated[float, option("The strength of the penalty.", "--l2")] = 1e-3,
     weighting: Annotated[
-        str, option("The weights: all rows are equal (samples), or all sites are equal (clients).")
+        str, option("samples: all rows count equally; clients: all sites count equally.")
     ] = "samples",
     rounds: Annotated[int, option("The number of rounds of a training.")] = 30,
     tau: Annotated[
-        int | None, option("The number of sites in each round. Default: all sites.")
+        int | None, option("How many sites take part in each round. Default: all sites.")
     ] = None,
     target_gap: Annotated[
         float | None, option("Stop a training when its certified gap is at most this number.")
@@ -81,8 +81,8 @@ def init(
     bind: Annotated[
         str,
         option(
-            "The IP address at which the server listens. Default: all addresses; with --host "
-            "127.0.0.1, only this machine."
+            "The IP address at which the server listens. Default: all addresses of this "
+            "machine; with --host 127.0.0.1, only 127.0.0.1."
         ),
     ] = "",
     name: Annotated[
@@ -93,7 +93,7 @@ def init(
         option(
             "With --data: every site uses the careful rules. Each site waits for two approvals: "
             "first for the names and levels of the columns, then for the job. If a site refuses, "
-            "the other sites have to approve the job without it.",
+            "the other sites have to approve the job without this site.",
             "--careful",
         ),
     ] = False,
@@ -118,8 +118,8 @@ def certify(
     authority: Annotated[
         Path | None,
         option(
-            "Sign the new certificate with the key in this folder (the folder of `init "
-            "--authority`). Default: make a new key."
+            "Sign the new certificate with the key in this folder: the folder that you gave to "
+            "`init --authority`. Default: make a new key."
         ),
     ] = None,
 ) -> None:
@@ -155,12 +155,12 @@ def simulate(
     folder: Folder,
     rounds: Rounds = 0,
     loss: Annotated[
-        float, option("Lose this share of the questions and answers at random: from 0 to below 1.")
+        float, option("The share of questions and answers to lose at random: from 0 to below 1.")
     ] = 0.0,
     seed: Annotated[int, option("The seed that decides which questions and answers are lost.")] = 0,
     show_outgoing: Annotated[
         bool,
-        option("Before an answer leaves a site, show the answer and ask you.", "--show-outgoing"),
+        option("Show each answer, and ask you whether it may leave the site.", "--show-outgoing"),
     ] = False,
     mode: Mode = None,
     job: TrialJob = None,
@@ -198,10 +198,10 @@ def outgoing(
         option("Let the answer with this ID leave the site. Repeat the option for more answers."),
     ] = None,
     verify: Annotated[
-        bool, option("Check the log (and that it has the digest that you give as ID).", "--verify")
+        bool, option("Check the log. If ID is a digest, the log must contain it.", "--verify")
     ] = False,
     log: Annotated[
-        bool, option("Show in words everything that left this site, from its log.", "--log")
+        bool, option("Read the log, and show in words everything that left this site.", "--log")
     ] = False,
 ) -> None:
     """At a site: show what the administrator has to decide, which answers left the site, and
@@ -253,9 +253,9 @@ def pause(
 @federation_app.command("withdraw")
 def withdraw(
     folder: SiteFolder,
-    why: Annotated[str, option("The reason for the log, without the name of a patient.")] = "",
+    why: Annotated[str, option("Write this reason into the log. Do not name a patient.")] = "",
     early: Annotated[
-        bool, option("Do it although too few rows have changed. Read the warnings.", "--early")
+        bool, option("Withdraw even if too few rows have changed. Read the warnings.", "--early")
     ] = False,
 ) -> None:
     """At a site: say that rows were removed, for example because a patient withdrew consent.

@@ -34,8 +34,8 @@ TrialJob = Annotated[
 TrialStudy = Annotated[
     str | None,
     option(
-        "With --job: the name of the study. Default: the name of the job's file, or of its folder "
-        "if the file is job.toml."
+        "With --job: the name of the study. Default: the name of the job file. If the job file is "
+        "job.toml: the name of the folder that contains this file."
     ),
 ]
 SiteFolder = Annotated[

@@ -45,10 +45,11 @@ def by_algorithm(settings: list[str], algorithms: list[str]) -> dict[str, dict[s
     for text, value in parse_settings(settings).items():
         name, dot, key = text.partition(".")
         if not dot or name not in algorithms:
-            example = f"for example {algorithms[0]}.{key or name}={value}"
+            example = f"{algorithms[0]}.{key or name}={value}"
             raise SpecError(
-                "in compare, a setting must have the form algorithm.key=value, where algorithm is "
-                f"one of {', '.join(algorithms)}; got {f'{text}={value}'!r}; {example}"
+                f"in compare, write a setting as algorithm.key=value, for example {example}; "
+                f"the algorithm must be one of these: {', '.join(algorithms)}; "
+                f"got {f'{text}={value}'!r}"
             )
         chosen.setdefault(name, {})[key] = value
     return chosen

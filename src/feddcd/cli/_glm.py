@@ -272,8 +272,9 @@ def for_sites(source: Source, plan: Any) -> str:
     if plan is None or not source.how.na:
         return ""
     return (
-        "job.toml does not contain the words of --na. In a federation, each site with these words "
-        f"in its data needs this line in its site.toml: na = {json.dumps(list(source.how.na))}"
+        "job.toml does not contain the words that you gave with --na. In a federation, each site "
+        "with these words in its data needs this line in its site.toml: na = "
+        f"{json.dumps(list(source.how.na))}"
     )
 
 

@@ -55,14 +55,15 @@ def glm(
     label: Annotated[
         str | None,
         _column(
-            "The outcome, if you give no formula. All other columns of numbers are predictors."
+            "The column with the outcome, if you give no formula. All other columns with numbers "
+            "are predictors."
         ),
     ] = None,
     group: Annotated[
         str | None,
         _column(
             "The column with the name of the site of each row, for example the hospital. "
-            "Default with a formula: all rows are one site."
+            "Default with --formula: all rows belong to one site."
         ),
     ] = None,
     clients: Annotated[
@@ -135,10 +136,18 @@ def glm(
     ] = None,
     l2: Annotated[
         float,
-        _option("The strength of the penalty l2/2 |w|²; the intercept has no penalty.", "--l2"),
+        _option(
+            "The strength of the penalty l2/2 |w|², where w are the coefficients without the "
+            "intercept.",
+            "--l2",
+        ),
     ] = 0.0,
     tol: Annotated[
-        float, _option("The largest error that a coefficient may have, in standard errors.")
+        float,
+        _option(
+            "How far a coefficient may be from the exact coefficient of the pooled rows, in "
+            "standard errors."
+        ),
     ] = 1e-6,
     weight: Annotated[
         str | None,
@@ -150,8 +159,8 @@ def glm(
     offset: Annotated[
         str | None,
         _column(
-            "Add this column to the linear predictor. With --formula, also an expression, for "
-            "example 'log(days)'."
+            "Add this column to the linear predictor. With --formula, you can also give an "
+            "expression, for example 'log(days)'."
         ),
     ] = None,
     site_effects: Annotated[
@@ -165,15 +174,19 @@ def glm(
         ),
     ] = "model",
     cluster: Annotated[
-        str | None, _column("The column of clusters within sites, for --covariance cluster.")
+        str | None,
+        _column(
+            "The column with the cluster of each row, for --covariance cluster. All rows of a "
+            "cluster should be at one site."
+        ),
     ] = None,
     test: Annotated[
         list[str] | None,
         typer.Option(
             help=(
-                "Test each term of the model with wald (Wald test) or lr (likelihood ratio test, "
-                "which fits the model again without the term). Repeat the option for both. "
-                "Default: no test."
+                "Test each term of the model: wald (Wald test) or lr (likelihood-ratio test). For "
+                "lr, feddcd fits the model again without the term. Repeat the option for both "
+                "tests. Default: no test."
             ),
             show_default=False,
         ),

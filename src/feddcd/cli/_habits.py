@@ -27,7 +27,7 @@ Wordy = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="Print versions and times. After an error, print also the line of code.",
+        help="Print versions and times. After an error, also print where in the code it happened.",
     ),
 ]
 _found: dict[str, Any] = {}  # of the command at work

@@ -29,8 +29,8 @@ def keys(table: Frame, plan: Any) -> Iterator[str]:
         elif may_identify(name, values):
             yield (
                 f"{_told(name, values)}. Careful sites do not refuse a job with this column, "
-                f"because their rules count rows, not persons. {_if_so()}, and leave it out of the "
-                "formula"
+                f"because their rules count rows, not persons. {_if_so()}, and leave the column "
+                "out of the formula"
             )
 
 
@@ -38,9 +38,10 @@ def of_the_sites(plan: Any, group: str | None) -> Iterator[str]:
     """No site has the column of the names of sites."""
     if plan is not None and group in read_formula(plan.formula).right_columns:
         yield (
-            f"a federation cannot use this job, because no site has the column {group} in its "
-            f"data: {group} names the site of each row. For a federation, leave {group} out of the "
-            "formula, and add --site-effects fixed if each site is to have an intercept of its own"
+            f"a federation cannot use this job, because no site has the column {group!r} in its "
+            "data: this column names the site of each row. For a federation, leave the column "
+            f"{group!r} out of the formula. If each site needs its own intercept, add "
+            "--site-effects fixed"
         )
 
 

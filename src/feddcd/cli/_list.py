@@ -71,4 +71,4 @@ def _show_method(row: "Method") -> None:
         say_lines(f"\n{formulas}\n")
     say(f"settings: {', '.join(settings)}")
     if row.solver is not None:
-        say(f"local solver: {row.solver}; you can give its settings as settings of the method")
+        say(f"local solver: {row.solver}. Give its settings among the settings of the method")

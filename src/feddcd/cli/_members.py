@@ -44,7 +44,7 @@ def depart_command(path: Path, sites: list[str], *, barred: bool) -> None:
         folder.bar([site])
         bar_departed(folder, site)
         found(sites=[site], expelled=barred)
-        say(f"{site} had left the federation before. From now on, {site} cannot be invited again")
+        say(f"{site} has already left the federation. From now on, {site} cannot be invited again")
     if sites := [site for site in sites if site not in (*new, *left)]:
         _depart(folder, sites, barred)
 
@@ -61,7 +61,7 @@ def _take_back(folder: FederationFolder, site: str, barred: bool) -> None:
         else f"the invitation of {site} is no longer valid"
     )
     if barred:
-        return say(f"the name {site} cannot be used for an invitation again")
+        return say(f"from now on, you cannot invite a site with the name {site!r}")
     again = f"feddcd federation invite {shlex.quote(shown(folder.path))} {site}"
     say(f"to invite {site} again: {again}")
 

@@ -20,11 +20,11 @@ def check_owner(folder: Path) -> None:
         return
     if os.geteuid() != 0 and os.access(folder, os.W_OK):  # a volume that a group shares
         return
-    owner = shlex.quote(owner_of(folder))
+    owner = owner_of(folder)
     raise FolderError(
-        f"the folder {shown(folder)} belongs to the account {owner}, and the program that uses "
+        f"the folder {shown(folder)} belongs to the account {owner!r}, and the program that uses "
         "this folder could not use files of another account. feddcd changed nothing. Give this "
-        f"command as the account {owner}: sudo -u {owner} {_command()}"
+        f"command as the account {owner!r}: sudo -u {shlex.quote(owner)} {_command()}"
     )
 
 

@@ -107,7 +107,7 @@ def tune(
     ] = None,
     rounds: Annotated[int, option("Compare the settings after this number of rounds.")] = 40,
     out: Annotated[
-        Path, option("Write the best settings into this file, or add them to it.")
+        Path, option("Write the best settings into this file. Other settings in the file stay.")
     ] = Path("tuned/tuned.toml"),
     quiet: Quiet = False,
 ) -> None:
@@ -150,18 +150,18 @@ N, τ, α, β, ε, ζ, σ, K: the options --N, --tau, --alpha, --beta, --eps, --
 c = β/α, r = (τ-1)/(N-1), L = ln 1/ε, S = σ²/(ταε), s² = β/(Nα),
   q = (s-1)/(s+1), n = N/τ, ρ = α (√((n-1)² + 4nc) + n - 1)/2.
 
-The column "per round" has a factor: each round multiplies the bound of the
-error by it.
+The column "per round" shows a factor: each round multiplies the bound on the
+error by this factor.
 
 The column "remark" says what the number of rounds means:
 bound: After this number of rounds, the expected error is at most ε times the
-  first error.
+  error at the start.
 order: The paper's O(...) without its unknown constant. This number shows only
   how the number of rounds grows.
 lower: On the worst problem, every method needs at least this number of rounds.
 trivial: The paper has no such lower bound for β <= Nα.
-A round of AccFedDCD has two cohorts. Inexact FedDCD solves the
-local problems of the first round exactly."""
+A round of AccFedDCD has two cohorts. In the first round, even Inexact FedDCD
+solves the local problems exactly."""
 
 
 def theory(
@@ -181,7 +181,7 @@ def theory(
         float,
         typer.Option(
             "--eps",
-            help="Count the rounds until the error is at most this part of the error at the start.",
+            help="Count the rounds until the error is at most eps times the error at the start.",
         ),
     ] = 1e-3,
     zeta: Annotated[float, option("How much the clients differ (zeta in the paper).")] = 1.0,

@@ -31,8 +31,8 @@ from ._terminal import say, say_lines, width
 
 VERIFIED = "VERIFIED"
 NO_LIST = (
-    "there is no list of sites (roster) yet, and this is no mistake. The coordinator makes the "
-    "list when the first study begins. Then a person at each site calls the others, compares "
+    "there is no list of sites (roster) yet. This is normal: the coordinator makes the list "
+    "when the first study begins. Then a person at each site calls the other sites, compares "
     "the roster words and approves the list"
 )
 NOT = f"NOT {VERIFIED}: do not use this result before you know the reason"
@@ -97,7 +97,7 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
         if isinstance(place, FederationFolder) and not place.events.exists():
             raise SpecError(f"this study did not run yet. To run it: {_first_run(place)}")
         raise SpecError(
-            f"there is no proof at {shown(file)}; a job in mode sum writes a proof when it ends. "
+            f"there is no proof at {shown(file)}; a job in mode 'sum' writes a proof at its end. "
             "Give the folder of a federation or of a study, or a proof file"
         )
     with judged(NOT):
@@ -130,8 +130,9 @@ def verify_job_command(place: Path | FederationFolder, site: Path | None = None)
     say_lines(result.summary(width()))
     say(f"job {job.short} of feddcd {printable(job.version)}")
     if study:
-        where = f"the log of {load_place(site).client} has" if site else "its folder has"
-        say(f"name of the study: {printable(study)} ({where} this name; no site signed it)")
+        where = f"the log of {load_place(site).client} has" if site else "the study's folder has"
+        told = f"{where} this name; no site signed this name"
+        say(f"name of the study: {printable(study)!r} ({told})")
     if isinstance(place, Path) or not is_trial(place):  # whose sites are all on this machine
         say(f"the roster words of the list of sites are: {proven.proof.roster.words()}")
         say(
@@ -174,8 +175,8 @@ def _say_others(folder: FederationFolder) -> None:
     found(not_checked=others)
     for name in others:
         say(
-            f"this federation also has the study {printable(name)}, which feddcd did not check "
-            f"now. To check it: feddcd federation verify {shlex.quote(shown(folder.path))} "
+            f"this federation also has the study {printable(name)!r}. feddcd did not check this "
+            f"study now. To check it: feddcd federation verify {shlex.quote(shown(folder.path))} "
             f"{shlex.quote(name)}"
         )
 
@@ -188,13 +189,13 @@ def _check_site(folder: Path, proven: Verified) -> tuple[str, list[str]]:
     there = folder / "results" / study
     files = check_files(proven, there) if study and there.is_dir() else []
     found(own_answers=count, own_files=files)
-    own = f"this proof has {plural(count, 'answer')} of {place.client}. The log of {place.client}"
+    own = f"this proof has {plural(count, 'answer')} of the site {place.client!r}. The log of"
     table = (
         f"these files in {shown(there)} follow from the proof: {', '.join(files)}"
         if files
         else f"{place.client} got no table of this study, so feddcd compared no table at this site"
     )
-    return study, [f"{own} has the same answers to this job, and no others", table]
+    return study, [f"{own} this site has the same answers to this job, and no others", table]
 
 
 def _check_around(folder: FederationFolder, proven: Verified) -> list[str]:
@@ -205,7 +206,7 @@ def _check_around(folder: FederationFolder, proven: Verified) -> list[str]:
     plan = folder.config().plan
     same = proven.proof.job.plan == plan.to_dict() | {"analysis": plan.analysis}
     found(same_plan=same)
-    other = "CAREFUL: the plan in this folder has changed: it is not the plan of the proof"
+    other = "CAREFUL: the plan in this folder has changed. The proof belongs to another plan"
     return lines if same else [*lines, other]
 
 
@@ -248,7 +249,7 @@ def verify_training_command(folder: FederationFolder) -> None:
     if not seen.signed:
         return say(
             "no site signed these records, so this check shows only that the files of the "
-            "coordinator fit together"
+            "coordinator agree with each other"
         )
     say("every question, and the certificate in summary.json, follow from what these sites signed:")
     say(f"  {', '.join(map(printable, seen.signed))}")

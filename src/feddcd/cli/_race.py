@@ -29,16 +29,17 @@ from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 RANKS = (
-    "a case: one problem with one share of the clients in each round",
-    "fewest bytes up: the share of the cases in which the clients send the fewest bytes",
-    "at most twice: the share of the cases in which the clients send at most twice as many bytes "
-    "as with the best method",
+    "a case: one problem, with one share of the clients that take part in each round",
+    "fewest bytes up: the share of the cases in which the clients send the fewest bytes with this "
+    "method",
+    "at most twice: the share of the cases in which the clients send at most twice the bytes of "
+    "the best method",
     "fewest up + down: the share of the cases in which clients and server together send the "
-    "fewest bytes",
+    "fewest bytes with this method",
 )  # below the first table
 FULL_GRADIENTS = (
-    "SCAFFOLD runs with the local solver gd, which uses full gradients: with mini-batches it does "
-    "not reach the optimum."
+    "SCAFFOLD runs with the local solver gd, which uses full gradients. With mini-batches, "
+    "SCAFFOLD does not reach the optimum."
 )
 
 
@@ -67,7 +68,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     if wish.processes < 1:
         raise SpecError(f"--jobs must be at least 1, got {wish.processes}")
     if out.exists() and not out.is_dir():
-        raise SpecError(f"{out} is a file, not a folder; give another --out")
+        raise SpecError(f"--out must name a folder, but {out} is a file; give another --out")
     _check_shares(wish.shares)
     check_apart(wish.methods)
     own = add_methods(wish.method_files)
@@ -87,11 +88,11 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         say(f"{_finished(done, len(todo))} already; feddcd does not run finished runs again")
     if others := _of_others(out, todo):
         warn(
-            f"{out / 'race.csv'} and the other files of results in {out} also contain "
-            f"{sentence_list(others)}. This command writes these files again, with only the runs "
-            f"that it names. The results of all finished runs stay in {out / 'cells'}. To get "
-            "files with all runs, give a command that names them all; feddcd does not run them "
-            "again"
+            f"{out / 'race.csv'} and the other files of results in this folder also contain runs "
+            f"of: {sentence_list(others)}. This command writes these files again, with only the "
+            "runs of this command. The results of all finished runs stay in the folder "
+            f"{out / 'cells'}. To get files with all runs, name the problems and methods of all "
+            "runs in one command. feddcd does not run finished runs again"
         )
     (out / "cells").mkdir(parents=True, exist_ok=True)
     keep_programs(out / "programs")
@@ -195,7 +196,8 @@ def _of_others(out: Path, todo: list[RaceCell]) -> list[str]:
 
 
 def _say_how_to_continue(out: Path, todo: list[RaceCell], results: Results) -> None:
-    say(f"stopped; {_finished(_done(out, todo), len(todo))} and saved in {out / 'cells'}")
+    done = _finished(_done(out, todo), len(todo))
+    say(f"stopped; {done} and saved in the folder {out / 'cells'}")
     if results:
         say(f"the finished runs are also in {write_csv(out / 'race.csv', results)}")
     say(f"to continue, use the same command again: {origin().command}")

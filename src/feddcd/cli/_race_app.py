@@ -48,29 +48,34 @@ def race(
         ),
     ] = False,
     gap: Annotated[
-        float, option("The gap at which figures and tables compare the methods.")
+        float,
+        option(
+            "Figures and tables compare the methods at this gap (the objective minus the best "
+            "possible objective)."
+        ),
     ] = 1e-6,
     limit: Annotated[
         float,
         option(
-            "The limit of the bytes that the clients of a run send, as a multiple of the bytes of "
-            "one model (64 bits for each number). A run stops at this limit."
+            "Stop a run when its clients have sent this many times the bytes of one model (64 bits "
+            "for each number)."
         ),
     ] = 8000,
     behind: Annotated[
         float | None,
         option(
-            "The limit of the bytes for the other methods, as a multiple of the bytes with which "
-            "the method of the first --algorithm reaches the gap. The method of the first "
-            "--algorithm runs before the other methods."
+            "Run the method of the first --algorithm first. Stop a run of any other method when "
+            "its clients have sent this many times the bytes with which the first method reached "
+            "the gap."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,
     out: Annotated[
         Path,
         option(
-            "Write the results into this folder, or continue the race in it. The folder keeps all "
-            "finished runs; the files of results have only the runs of the last command."
+            "Write the results into this folder. If this folder contains a stopped race, continue "
+            "the race. The folder keeps all finished runs; the files of results have only the runs "
+            "of the last command."
         ),
     ] = Path("race"),
     quiet: Quiet = False,

@@ -126,8 +126,8 @@ def compare_command(
         )
         if any(folder.glob("**/checkpoint.npz")):
             raise FolderError(
-                f"{folder} already contains a comparison. Continue this comparison with --resume "
-                f"{shlex.quote(str(folder))}, or choose another --out"
+                f"the folder {folder} already contains a comparison. Continue this "
+                f"comparison with --resume {shlex.quote(str(folder))}, or choose another --out"
             )
     save_race(folder, base, algorithms, chosen)
     race(base, algorithms, chosen, folder, quiet)
@@ -167,23 +167,24 @@ def race(
 def demo_command(out: Path, quiet: bool) -> None:
     import shutil
 
-    if out.exists():
-        if not (out / "compare.toml").exists():
-            raise FolderError(
-                f"{out} exists, but it is not a folder of feddcd demo: choose another --out"
-            )
-        shutil.rmtree(out)
-    base = {
+    base: dict[str, Any] = {
         "data": "digits", "partition": "dirichlet:0.3", "clients": 20, "tau": 8, "l2": 1e-2,
         "rounds": 60, "weighting": "clients", "certify_every": 1,
     }  # fmt: skip
+    settings: dict[str, dict[str, Any]] = {name: {"bits": 8} for name in DEMO}
+    if out.exists():
+        ours = (out / "compare.toml").exists() and load_race(out) == (base, list(DEMO), settings)
+        if not ours:  # a comparison of the user's has a compare.toml, too
+            raise FolderError(
+                f"{out} exists, but feddcd demo did not make it: choose another folder with --out"
+            )
+        shutil.rmtree(out)
     if not quiet:
         console.print(
             "Eight methods learn to read handwritten digits. The images are divided among 20 "
-            "clients. Each client has its own mix of digits, and 8 clients take part in a round. "
-            "All methods send each number with 8 bits.\n"
+            "clients. Each client has its own mix of digits. In each round, 8 of the 20 clients "
+            "take part. All methods send 8 bits for each number.\n"
         )
-    settings: dict[str, dict[str, Any]] = {name: {"bits": 8} for name in DEMO}
     save_race(out, base, list(DEMO), settings)
     race(base, list(DEMO), settings, out, quiet)
 
@@ -219,7 +220,8 @@ def _run_folders(folder: Path) -> list[Path]:
     runs = sorted(path.parent for path in folder.glob("*/config.toml"))
     if not runs:
         raise FolderError(
-            f"{folder} contains no run: neither this folder nor a folder in it has a config.toml"
+            f"the folder {folder} contains no run: feddcd found no config.toml in this folder, or "
+            "in the folders inside it"
         )
     return runs
 

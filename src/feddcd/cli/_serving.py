@@ -78,7 +78,7 @@ def site_command(path: Path) -> None:
     news, asked = show_news(place.folder, known_news(place.folder)), -math.inf
     with terminable(), owner_only(), _alone(place.folder, place.client):
         try:
-            say(f"{place.client}: the logs of this site are in {place.folder}")
+            say(f"the logs of the site {place.client!r} are in {place.folder}")
             if told := of_root():
                 say(f"WARNING: {told}")
             broken = show_troubles(place.folder, broken)
@@ -100,8 +100,8 @@ def site_command(path: Path) -> None:
                     group.again(name)
                 if hangs(link_of(place.folder), longest):
                     say(
-                        "the program of this site did not react for too long, so "
-                        "feddcd starts it again"
+                        "the program of this site did not respond for too long, so "
+                        "feddcd starts the program again"
                     )
                     for name in list(group.running):
                         group.again(name)
@@ -147,8 +147,8 @@ def _alone(folder: Path, site: str) -> Iterator[None]:
         held = Disk().lock(folder / SITE_LOCK)
     except Locked as holder:
         raise SpecError(
-            f"the site {site} already runs ({holder}). Do not start it again: the running program "
-            "continues by itself, also after a new enrolment"
+            f"the site {site!r} already runs ({holder}). Do not start it again: the running "
+            "program continues by itself, also after a new enrolment"
         ) from None
     with held:
         yield
@@ -234,10 +234,11 @@ def _is_new(folder: Path, why: str) -> bool:
 def _unconfirmed(folder: Path, address: str, site: str) -> list[str]:
     words = enrolment_words(folder)
     return [
-        f"{site} waits: the person at the coordinator ({address}) has not confirmed this site yet",
+        f"the site {site!r} waits: the person at the coordinator ({address}) has not confirmed "
+        "this site yet",
         *([f"  call the person at the coordinator. {READ_OUT} {words}"] if words else []),
-        f"  then the person at the coordinator gives this command: feddcd federation confirm DIR "
-        f"{site}",
+        "  then the person at the coordinator gives this command, with the folder of the "
+        f"federation as DIR: feddcd federation confirm DIR {site}",
         "  leave this command running: the site connects by itself when it is confirmed",
     ]
 
@@ -267,8 +268,8 @@ def show_news(folder: Path, before: set[str]) -> set[str]:
 
 def _past(folder: Path) -> list[list[str]]:
     found, came = ended_words(folder), sorted((folder / "results").glob("*"))
-    ended = [[f"study {study} {how} ({when(time)})"] for time, study, how in found]
-    results = [[f"the result of study {path.name} is here: {path}"] for path in came]
+    ended = [[f"study '{study}' {how} ({when(time)})"] for time, study, how in found]
+    results = [[f"the result of study '{path.name}' is here: {path}"] for path in came]
     return ended + results + _asked_again(folder)
 
 
@@ -281,7 +282,7 @@ def _asked_again(folder: Path) -> list[list[str]]:
             continue
         before, what = about_waiting(folder, id)
         study = printable(again.study) or before
-        asked = f"{what}{f' of study {study}' if study else ''}"
+        asked = f"{what} of study '{study}'" if study else what
         yes = decision_lines(folder, id)[0].strip().replace("approve:", "to approve it:", 1)
         if again.times == 1 and study == before:
             told = f"this site refused {asked}, because a person at this site denied it"

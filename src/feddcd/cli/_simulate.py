@@ -28,7 +28,10 @@ from ._study_text import study_text
 from ._tables import show_table
 from ._terminal import note, say
 
-EARLIER = "this check does not know earlier jobs. A site can also refuse a job because of them"
+EARLIER = (
+    "feddcd checked this job without a look at earlier jobs. A site can also refuse a job because "
+    "of earlier jobs"
+)
 
 
 class Trial(NamedTuple):
@@ -48,7 +51,7 @@ def simulate_command(path: Path, trial: Trial, job: Path | None = None, study: s
             f"{trial.loss}"
         )
     if study and job is None:
-        raise SpecError("--study is the name of the study for a job, so give --job FILE, too")
+        raise SpecError("--study gives a name to the study of a job, so give --job FILE, too")
     folder = FederationFolder(path)
     folder.config()
     places = load_places(folder)
@@ -130,15 +133,15 @@ class WaitingSites:
         for site, id in new:
             place = Path(shown(self.folder.site(site)))
             what = about_waiting(self.folder.site(site), id)[1]
-            tell(f"{site} waits: a person has to decide about {what}")
+            tell(f"the site {site!r} waits: a person has to decide about {what}")
             tell(f"  read: feddcd federation approve {shlex.quote(str(place))}")
             for line in decision_lines(place, id):
                 tell(line)
         self.shown.update(new)
         if new and first:
             tell(
-                "Give these commands in another terminal. This command waits for "
+                "Give these commands in another terminal. The simulation waits here for at most "
                 f"{spoken(self.patience)}, and continues by itself after the decisions. You can "
-                "also stop this command (Ctrl-C), decide, and give the same command again."
+                "also stop the simulation (Ctrl-C), decide, and start it again."
             )
         return bool(new)

@@ -46,12 +46,14 @@ def outgoing_command(folder: Path, job: str, ids: list[str], check: bool, log: b
             head = verify_log(folder, job)
         left, refused = log_of(folder)[:2]
         found(left=left, refused=refused, lines=head.lines, hash=head.hash)
-        counts = f"this site sent {plural(left, 'answer')}, refused {plural(refused, 'question')}"
-        say(f"{counts}. Its log has {plural(head.lines, 'line')}; each matches the line before")
+        sent, of = plural(left, "answer"), plural(refused, "question")
+        lines = f"The log has {plural(head.lines, 'line')}. Each line has the right digest of the"
+        say(f"this site sent {sent} and refused {of}. {lines} line before it")
         if job:
             return say("up to the line with this digest, nobody has changed the log")
         again = f"feddcd federation outgoing {shlex.quote(shown(folder))} --verify {head.hash}"
-        return say(f"note this command elsewhere: only it can show later a forged log: {again}")
+        only = "only this command can later show that somebody forged the log"
+        return say(f"write this command down outside this machine, because {only}: {again}")
     if log or job:
         return _show_log(folder, job)
     if ids:
@@ -92,9 +94,9 @@ def deny_command(folder: Path, ids: list[str]) -> None:
     _decide(folder, ids, deny, "is denied", "to change your decision, approve it")
     if any(AFTER_DENIAL in line for line in shown):
         say(
-            "call the other sites before they approve a job without this site: this site answered "
-            "an earlier job. The sums of that job and of a job without this site together reveal "
-            "the sums of this site alone"
+            "this site answered an earlier job. If the other sites now run a job without this "
+            "site, the sums of the two jobs together reveal the sums of this site alone. So call "
+            "the other sites before they approve such a job"
         )
 
 
@@ -113,7 +115,7 @@ def _decide(
             raise
         told = f"{decided[-1][:SHORT]} ({asked_words(folder, decided[-1])}) {outcome}"
         if (study := about_waiting(folder, decided[-1])[0]) in ended:
-            told += f". Study {study} has ended, and the coordinator asks nothing now"
+            told += f". Study '{study}' has ended, and the coordinator asks nothing now"
             then = "your decision counts if the coordinator starts the study again"
         say(f"{told}; {then}")
     found(decided=decided)
@@ -205,7 +207,7 @@ def _several(folder: Path, job: str, entries: list[dict]) -> list[str]:
     if len(studies) < 2 or "/" in job:
         return []
     one = f"feddcd federation outgoing {shlex.quote(shown(folder))} {studies[0]}/{job}"
-    told = f"several studies have this job: {sentence_list(studies)}"
+    told = f"several studies have this job: {sentence_list(list(map(repr, studies)))}"
     return [f"{told}. To see the lines of one study: {one}"]
 
 

@@ -16,26 +16,27 @@ USUAL = "feddcd, accfeddcd, pointsaga, fedavg, fedprox and scaffold"
 # are for Python alone
 HELP = {
     "data": "A data set from `feddcd list data`, or a LIBSVM, CSV or Parquet file.",
-    "test_data": "A file of the same kind as --data, to measure the accuracy of the model.",
+    "test_data": "A file like --data, but with test rows: feddcd tests the model on these rows.",
     "label": "The column to predict, in a CSV or Parquet file.",
-    "group": "The column with the name of the client of each row.",
+    "group": "The column that names the client of each row.",
     **READING,
     "model": "The model: softmax, logistic, ridge, poisson or mlp.",
     "partition": "How to divide the rows among clients. `feddcd list partitions` shows all ways.",
     "clients": "The number of clients, N.",
     "tau": f"The number of clients in each round: at least 2, at most N. Default: N/{PART}.",
     "algorithm": "A method from `feddcd list algorithms`, or auto: feddcd chooses one.",
-    "settings": "Change a setting of the algorithm, written as key=value.",
+    "settings": "Change a setting of the algorithm: write key=value.",
     "l2": "The strength of the penalty (l2/2)|w|².",
-    "weighting": "The weights: the same for each client (clients), or for each row (samples).",
-    "participation": "Who takes part in a round. `feddcd list participation` explains all ways.",
-    "loss": "The share of the uploads that get lost, from 0 to below 1.",
+    "weighting": "clients: all clients count equally; samples: all rows count equally.",
+    "participation": "How feddcd chooses the clients of a round: see `feddcd list participation`.",
+    "loss": "The share of the uploads to lose at random: from 0 to below 1.",
     "rounds": "Stop after this number of rounds.",
     "target_gap": "Stop when the certified gap is at most this number.",
-    "certify_every": "Make a certificate once in this number of rounds (1: after every round).",
-    "eval_every": "Measure the objective once in this number of rounds (1: after every round).",
+    "certify_every": "The number of rounds from one certificate to the next. 1: every round.",
+    "eval_every": "The number of rounds from one measurement of the objective to the next. 1: "
+    "every round.",
     "seed": "The seed of all random numbers.",
-    "split_seed": "A separate seed for the division of the rows among clients.",
+    "split_seed": "A separate seed with which feddcd divides the rows among clients.",
     "dtype": "The type of the numbers: auto, float64 or float32.",
 }
 KINDS = {"test_data": Path, "settings": list[str], "na": list[str]}  # where they are not as in Spec
@@ -59,7 +60,7 @@ Bits = Annotated[
 ]
 Resume = Annotated[
     Path | None,
-    option("Continue the run or comparison in this folder. Use --rounds to allow more rounds."),
+    option("Continue the run or comparison of this folder. Use --rounds to allow more rounds."),
 ]
 
 

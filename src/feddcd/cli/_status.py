@@ -69,10 +69,10 @@ def _show_decision(path: Path, id: str) -> dict[str, Any]:
     study, _ = about_waiting(path, name)
     if wanted not in ("", study):
         where = f"feddcd federation outgoing {shlex.quote(shown(path))} {shlex.quote(id)}"
-        told = (
-            f"{name[:SHORT]}: the last question about this job was for study {study}, not {wanted}"
+        told = f"{name[:SHORT]}: the last question about this job was for study '{study}'"
+        raise SpecError(
+            f"{told}, not for study '{wanted}'. To see all lines of the log about this job: {where}"
         )
-        raise SpecError(f"{told}. To see all lines of the log about this job: {where}")
     say(f"{name[:SHORT]} ({asked_words(path, name)}): {state}")
     say_lines("\n".join(map(printable, lines)))
     return {"job": name[:SHORT], "study": study, "state": state, "shown": lines}
@@ -123,7 +123,7 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
     facts += [("denied", line) for line in held["denied"]]
     facts += [(f"study {e['study']}", f"{e['how']} ({e['time']})") for e in held["ended"]]
-    facts += [("in sums with", _summed_with(held))]
+    facts += [("sums together with", _summed_with(held))]
     return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
 
 
@@ -139,7 +139,7 @@ def _trial_facts(trial: Mapping[str, Any]) -> list[tuple[str, str]]:
     of = f" ({trial['study']}, {trial['time']})" if trial["time"] else ""
     why = f": {trial['reason']}" if trial["reason"] else ""
     facts = [] if trial["newer"] else [("trial", f"{trial['words']}{of}{why}")]
-    study = lambda one: f" of study {one['study']}" if one["study"] else ""
+    study = lambda one: f" of study '{one['study']}'" if one["study"] else ""
     return facts + [
         ("waits", f"a person at {one['site']} has to decide about {one['what']}{study(one)}")
         for one in trial["waits"]
@@ -156,8 +156,8 @@ def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
 
 def _rival(one: Mapping[str, Any]) -> str:
     return (
-        f"{one['site']} is connected, but another program tries to connect with its key, too "
-        f"(since {one['since']}, last at {one['last']})"
+        f"{one['site']} is connected, but another program tries to connect with the "
+        f"key of {one['site']}, too (since {one['since']}, last at {one['last']})"
     )
 
 
@@ -210,7 +210,7 @@ def _result(study: Mapping[str, Any]) -> str:
 
 def _unshared(study: Mapping[str, Any]) -> str:
     missed = study.get("unshared")
-    then = "the coordinator sends it with the next table"
+    then = "the coordinator sends this table together with the next one"
     return f"{sentence_list(missed)} did not get the table; {then}" if missed else ""
 
 
@@ -254,7 +254,7 @@ def page_server(handler: type[BaseHTTPRequestHandler], port: int | None) -> Thre
     except (OSError, OverflowError) as reason:
         if port is None:
             return ThreadingHTTPServer(("127.0.0.1", 0), handler)
-        why = reason.strerror if isinstance(reason, OSError) else "ports are from 0 to 65535"
+        why = reason.strerror if isinstance(reason, OSError) else "a port is from 0 to 65535"
         raise SpecError(
             f"the status page cannot use port {port} ({why}). Give another port with <port>, or "
             "leave <port> out: then feddcd takes a free port",

@@ -37,12 +37,12 @@ def study_command(
     with owner_only():
         study = want(folder, name, study_text(job or kept, mode, purpose, wait), job=job)
     if job is None:
-        say(f"without --job, study {name} uses the job that feddcd has kept: {shown(kept)}")
+        say(f"without --job, study '{name}' uses the job file that feddcd kept: {shown(kept)}")
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         return say(
-            f"study {name} starts when `feddcd federation serve` runs. To start this command: "
-            f"feddcd federation serve {_at(folder)}"
+            f"study '{name}' starts when `feddcd federation serve` runs. To start `serve`: feddcd "
+            f"federation serve {_at(folder)}"
         )
     if not follow:
         return _say_begun(study)
@@ -67,7 +67,7 @@ def _say_begun(study: FederationFolder) -> None:
             say(line)
         return
     say(
-        f"the study {study.study} begins now. People at the sites may have to approve the study. "
+        f"the study '{study.study}' begins now. People at the sites may have to approve the study. "
         f"To see who has to decide: feddcd federation status {_at(study)}"
     )
 
@@ -84,16 +84,16 @@ def cancel_command(path: Path, name: str) -> None:
     state = state_of(study)["state"]
     found(study=name, folder=study.results, state=state)
     if state == "cancelled":
-        say(f"study {name} is cancelled. It has no result, and `serve` does not start it again.")
-        say("Answers that left the sites before stay in the logs of the sites.")
+        say(f"study '{name}' is cancelled. It has no result, and `serve` does not start it again.")
+        say("Answers that the sites have already sent stay in the logs of the sites.")
         say(f"to see which study runs now: feddcd federation status {_at(study)}")
     elif state in OPEN:
         say(
-            f"study {name} has not ended yet. It ends when `feddcd federation serve` responds. To "
-            f"see what to do: feddcd federation status {_at(study)}"
+            f"study '{name}' has not ended yet. It ends when `feddcd federation serve` responds. "
+            f"To see what to do: feddcd federation status {_at(study)}"
         )
     else:
-        say(f"study {name} had ended before it could be cancelled ({state})")
+        say(f"study '{name}' had ended before it could be cancelled ({state})")
 
 
 def behind(study: FederationFolder) -> list[str]:
@@ -102,9 +102,9 @@ def behind(study: FederationFolder) -> list[str]:
         return []
     end = f"feddcd federation study {_at(study)} {ahead.study} --cancel"
     return [
-        f"study {study.study} {ahead.words()}. Studies run one after the other",
-        f"  to see whom study {ahead.study} waits for: feddcd federation status {_at(study)}",
-        f"  to end study {ahead.study} without a result: {end}",
+        f"study '{study.study}' {ahead.words()}. Studies run one after the other",
+        f"  to see whom study '{ahead.study}' waits for: feddcd federation status {_at(study)}",
+        f"  to end study '{ahead.study}' without a result: {end}",
     ]
 
 
@@ -140,10 +140,11 @@ def _tell(lines: list[str]) -> None:
 def followed(study: FederationFolder) -> list[str]:
     """People decide for days: who looks on may leave."""
     return [
-        f"this command shows study {study.study} until it ends. You can stop this command with "
-        "Ctrl-C, or close its terminal: the study continues, as long as `serve` runs",
-        f"  to see later how far the study is: feddcd federation status {_at(study)}",
-        "  the option --no-follow starts a study and does not wait for its end",
+        f"this command shows the events of study '{study.study}' until the study ends. You can "
+        "stop this command with Ctrl-C, or close its terminal: the study continues, as long as "
+        "`serve` runs",
+        f"  to see the state of the study later: feddcd federation status {_at(study)}",
+        "  with the option --no-follow, this command starts a study and does not wait for the end",
     ]
 
 
@@ -152,16 +153,16 @@ def unresponsive(study: FederationFolder, hang: Hang) -> list[str]:
         f"the study '{study.study}' has perhaps stopped: {hang.words()}",
         f"  to see what to do: feddcd federation status {_at(study)}",
         "  this command waits until `serve` responds. You can stop this command with Ctrl-C: the "
-        "study continues without it",
+        "study does not need this command",
     ]
 
 
 def unserved(study: FederationFolder) -> list[str]:
     return [
-        f"study {study.study} does not continue, because the command `feddcd federation serve` "
+        f"study '{study.study}' does not continue, because the command `feddcd federation serve` "
         "was stopped or killed",
         "  nothing is lost. To continue, give this command in another terminal: feddcd federation "
         f"serve {_at(study)}",
         "  this command waits until `serve` runs. You can stop this command with Ctrl-C: the study "
-        "continues without it",
+        "does not need this command",
     ]

@@ -25,7 +25,7 @@ def study_text(job: Path, mode: str, purpose: str, days: float | None = None) ->
     if not any(name in values for name in parts()):
         if mode:
             raise SpecError(
-                "--mode works for tables only; for a training, write the setting answers into "
+                "--mode works for tables only; for a training, write the setting `answers` into "
                 "the job file"
             )
         return tomli_w.dumps(values)

@@ -34,25 +34,26 @@ LINES = {  # by event: what an administrator should know
     "silent": "{site} does not answer; the coordinator asks again",
     "each": "{reason}",
     "joined": "{site} joined with {rows} rows",
-    "died": "the program {program} stopped, and feddcd starts it again",
+    "died": "the program '{program}' stopped, and feddcd starts it again",
     "two programs": (
-        "CAREFUL: {site} is connected, but another program tries to connect with its key, too. "
-        "Perhaps somebody uses a copy of the folder of {site}, or stole the key. Call the person "
-        "at {site}. To block this key: feddcd federation retire DIR {site}"
+        "CAREFUL: {site} is connected, but another program tries to connect with the key of "
+        "{site}, too. Perhaps somebody uses a copy of the folder of {site}, or stole the key. Call "
+        "the person at {site}. To block this key: feddcd federation retire DIR {site}"
     ),
     "enrolled": "{site} enrolled; call the person at {site}, and then confirm {site}",
     "not enrolled": "the coordinator refused the enrolment of {site} from {host}: {reason}",
     "confirmed": "{site} is confirmed",
     "after crash": "the last `feddcd federation serve` was killed, or the machine stopped. All "
     "programs of the last command have ended, and this command continues their work",
-    "not shared": "{site} did not get the table; the coordinator sends it with the next table",
-    "study": "study {study} begins",
-    "study goes on": "study {study} continues",
+    "not shared": "{site} did not get the table; the coordinator sends this table together with "
+    "the next one",
+    "study": "study '{study}' begins",
+    "study goes on": "study '{study}' continues",
     "continues": "the job continues at exchange {exchange}; the answers of earlier "
     "exchanges are on disk",
-    "study done": "study {study} has ended with a result",
-    "study cancelled": "study {study} was cancelled",
-    "study failed": "study {study} has ended without a result: {reason}",
+    "study done": "study '{study}' has ended with a result",
+    "study cancelled": "study '{study}' was cancelled",
+    "study failed": "study '{study}' has ended without a result: {reason}",
 }
 
 
@@ -82,7 +83,7 @@ def load_job(path: Path) -> Any:
 def read_job(path: Path) -> dict[str, Any]:
     inside = path / "job.toml"
     if inside.is_file():  # the folder that `feddcd glm` or `feddcd describe` wrote
-        raise SpecError(f"{path} is a folder; give the job file in it: {inside}")
+        raise SpecError(f"'{path}' is a folder; give the job file in it: {inside}")
     return read_toml(path, "; `feddcd glm` writes such a file, job.toml")
 
 
@@ -139,13 +140,14 @@ def _without(plan: Any, group: str) -> str:
     """How a job is made without the column of the sites, by the command that writes it."""
     if hasattr(plan, "formula"):
         return (
-            f"leave {group} out of the formula of `feddcd glm`. If each site is to have an "
-            "intercept of its own, add --site-effects fixed"
+            f"leave {group!r} out of the formula of `feddcd glm`. If each site needs its own "
+            "intercept, add --site-effects fixed"
         )
     if group == getattr(plan, "by", None):
         return (
             f"give `feddcd describe` the option --group {group} in place of --by {group}. To get "
-            "the numbers of each site, write by_site = true into the part [describe] of the job"
+            "the numbers of each site, write by_site = true into the part [describe] of the job "
+            "file"
         )
     return f"add --group {group} to `feddcd describe`"
 
@@ -167,7 +169,7 @@ def show_event(event: dict[str, Any]) -> None:
         site = event.get("site") or event["reason"].partition(": ")[0]
         line = f"waiting: a person at {site} has to decide about {what}"
     if event["event"] == "waiting" and event.get("until"):
-        line += f" (until {when(event['until'])})"
+        line += f" (the coordinator waits until {when(event['until'])})"
     if event["event"] == "silent" and event.get("seconds"):
         line = "{site} has not answered for ".format_map(event) + spoken(event["seconds"])
         line += "; the coordinator asks again and again"
@@ -219,8 +221,9 @@ def show_table(folder: FederationFolder) -> None:
     for event in refusals:
         show_event(event)
     if refusals:
-        say("To see why a site refused, run: feddcd federation outgoing SITE_DIR --log")
-        say("After a change at a site, give the same command again to make a new table.")
+        command = "feddcd federation outgoing SITE_DIR --log"
+        say(f"To see why a site refused, give this command at that site: {command}")
+        say("If something has changed at a site, give the same command again to make a new table.")
 
 
 def check_invited(folder: FederationFolder, sites: list[str]) -> None:
@@ -228,10 +231,11 @@ def check_invited(folder: FederationFolder, sites: list[str]) -> None:
     invited = list(folder.invited())
     for site in sites:
         if site not in invited:
-            known = ", ".join([*invited, *pending(folder)]) or "none"
+            known = ", ".join([*invited, *pending(folder)])
+            all = f"the names of all sites and invitations are: {known}"
             raise SpecError(
-                f"{site!r} is not a site of this federation, and has no invitation; the names of "
-                f"all sites and invitations are: {known}"
+                f"{site!r} is not a site of this federation, and has no invitation; "
+                + (all if known else "this federation has no sites and no invitations")
             )
 
 

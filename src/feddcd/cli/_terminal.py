@@ -27,10 +27,13 @@ OPTIONS = {
     "columns": "column",
 }  # where they have other names
 READING = {  # how a file with a table is written, where that is not to be sniffed
-    "sep": "The separator of the fields of a .csv file, such as ';'. Default: feddcd finds it.",
+    "sep": (
+        "The character that separates the columns of a .csv file, such as ';'. Default: feddcd "
+        "finds it."
+    ),
     "decimal": "The decimal sign in the file: '.' or ','. Default: feddcd finds it.",
     "encoding": "The encoding of the text, such as cp1250. Default: feddcd finds it.",
-    "na": "Read this word as a missing value, too. Repeat --na for more words.",
+    "na": "Read this word as a missing value, like NA. Repeat --na for more words.",
     "sheet": "The name of the sheet to read from an .xlsx file.",
 }
 Sep = Annotated[str | None, typer.Option(help=READING["sep"], show_default=False)]
@@ -44,8 +47,8 @@ Quiet = Annotated[
         "--quiet",
         "-q",
         help=(
-            "Print only errors, and notes that a result is not proven or that a part of it is "
-            "missing. With --json, also print the result."
+            "Print only errors, and notes that a result is not proven or not complete. With "
+            "--json, also print the result."
         ),
     ),
 ]

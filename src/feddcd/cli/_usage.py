@@ -10,8 +10,8 @@ from .._errors import SpecError
 
 UsageError: Any = typer.BadParameter.__base__  # of the click that typer uses
 COUNTED = (
-    "--tau is the number of clients in a round, not their share. For 30 % of 20 clients, give "
-    "--tau 6"
+    "--tau is the number of clients in a round, not a share of the clients. For 30 % of 20 "
+    "clients, give --tau 6"
 )
 NUMBERS = {"integer": (int, "a whole number", "10"), "float": (float, "a number", "0.5")}
 EXAMPLES = {
@@ -64,12 +64,12 @@ def _can(read: Callable[[str], Any], text: str) -> bool:
 def advice(given: Sequence[str], message: str, takes: set[str | None]) -> str:
     """`takes` are the names of what the command has."""
     if message.startswith("No such option") and "--data" in message and "file" in takes:
-        return "The data file has no option before it, for example: feddcd glm patients.csv"
+        return "Write no option before the data file, for example: feddcd glm patients.csv"
     if "unexpected extra argument" not in message:
         return ""
     extra = message.rpartition("(")[2].rstrip(") ")
     if extra.casefold() in FLAG:
-        return f"An option that is only switched on takes no value: leave {extra} out"
+        return f"An option that switches something on takes no value: remove {extra!r}"
     if "formula" not in takes:
         return ""
     if any(word.startswith("--formula") for word in given):

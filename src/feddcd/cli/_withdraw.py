@@ -27,8 +27,8 @@ def withdraw_command(folder: Path, why: str, early: bool) -> None:
     place, policy = load_place(folder), load_policy(folder / FILE)
     memory = Memory(place.folder, place.data)
     if not memory.jobs() and (before := ", ".join(memory.forgotten())):
-        told = f"this site remembers no job on {shown(place.data)}, but jobs on {before}"
-        raise SpecError(f"{told}. Write this path into site.toml again, and repeat this command")
+        told = f"this site remembers no job on {shown(place.data)}. It remembers jobs on {before}"
+        raise SpecError(f"{told}. Write the old path into site.toml again, and repeat this command")
     if last := unchanged_since(place, memory):
         told = f"the data file {shown(place.data)} has not changed since job {last[:8]}. First"
         raise SpecError(f"{told} remove the rows from this file, and then give this command again")
@@ -51,34 +51,35 @@ def withdraw_command(folder: Path, why: str, early: bool) -> None:
     for line in _enough(changed or 0, least, demand) if enough else _risks(least, demand, careful):
         say(line)
     say(
-        "This site does not answer the same plan again. To repeat a job, the coordinator has to "
-        "change the plan first, for example the setting max_exchanges."
+        "This site does not answer the plan of an earlier job again. To repeat a job, the "
+        "coordinator has to change its plan first, for example the setting max_exchanges."
     )
     say(
-        "Some files of this site still contain traces of the removed rows: the folders rules, "
-        "jobs, results and outgoing, the files site.log and state, and backups. The page 'Security "
-        "model' says how to erase them."
+        "Some files of this site still contain traces of the removed rows: the folders 'rules', "
+        "'jobs', 'results' and 'outgoing', the files 'site.log' and 'state', and backups. The page "
+        "'Security model' says how to erase them."
     )
 
 
 def _too_early(changed: int, least: int, demand: str) -> str:
     some = f"{plural(changed, 'row')} of the data file {'has' if changed == 1 else 'have'} changed"
     return (
-        f"too early: {some} since an earlier job, and at least {least} have to change, the "
-        f"withdrawn rows included ({demand}). Until then, rule 7 protects the withdrawn rows: this "
-        "site refuses new jobs by itself. You do not have to do anything at this site. Give this "
+        f"too early: {some} since an earlier job. At least {least} rows have to change ({demand}). "
+        "The withdrawn rows count, too. Until then, rule 7 protects the withdrawn rows: this site "
+        "refuses new jobs by itself. You do not have to do anything at this site. Give this "
         f"command again when enough rows have changed. {UNTOLD}: ask them to deny new jobs, too, "
-        "until you call again. If you repeat the command with --early, only the people who approve "
-        "jobs protect the withdrawn rows"
+        "until you call again. If you give this command with --early, rule 7 does not protect "
+        "the withdrawn rows any more: then only the people who approve jobs protect them"
     )
 
 
 def _enough(changed: int, least: int, demand: str) -> list[str]:
     return [
-        f"{changed} rows of the data file have changed, and at least {least} had to change "
-        f"({demand}). A job with more parameters needs more rows: then the text that a person "
-        "approves has a warning. Rule 17 does not compare groups of earlier descriptions any more: "
-        "deny a description by groups if only few rows of a group have changed.",
+        f"{changed} rows of the data file have changed. This is enough: at least {least} had to "
+        f"change ({demand}). A job with more parameters needs more changed rows. If they are "
+        "too few for a job, the text that a person approves has a warning. Rule 17 does not "
+        "compare new descriptions by groups with earlier ones any more. Deny such a description "
+        "if only few rows of a group have changed.",
         f"{UNTOLD}: say that enough rows have changed, and that they can approve new jobs again.",
     ]
 
@@ -91,14 +92,14 @@ def _risks(least: int, demand: str, careful: bool) -> list[str]:
         "the sites repeat an earlier job, everyone who has the sums of both jobs can subtract "
         "them. The differences are the sums of the removed rows alone. If only one row was "
         "removed, they show the values of this row.",
-        "Do not approve a repeat of an earlier job before at least "
+        "If the coordinator repeats an earlier job, do not approve the repeat until at least "
         f"{plural(max(least, 1), 'row')} of the data file {'have' if least > 1 else 'has'} "
-        f"changed, the withdrawn rows included{why_so}. A job with more parameters needs more "
-        "rows.",
-        f"{UNTOLD}: ask them to deny every repeat, until you say that enough rows have changed. If "
-        "only this site denies it and the other sites run it, everyone who has the sums of both "
-        "jobs can calculate the sums of this site alone.",
+        f"changed{why_so}. The withdrawn rows count, too. A job with more parameters needs more "
+        "changed rows.",
+        f"{UNTOLD}: ask them to deny every repeat of an earlier job, until you say that enough "
+        "rows have changed. If only this site denies a repeat and the other sites run it, everyone "
+        "who has the sums of both jobs can calculate the sums of this site alone.",
         "Each new job waits for a person at this site. The text of the job says that few rows "
-        "changed, and what a denial can reveal. A repeat waits for a second approval, because this "
-        "site answered the same job before.",
+        "changed, and what a denial can reveal. In mode sum, a repeat of an earlier job waits for "
+        "a second approval, because this site answered the same job before.",
     ]

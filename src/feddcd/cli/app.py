@@ -86,7 +86,7 @@ def run(
     ],
     settings=Annotated[
         list[str] | None,
-        option("Change a setting of one algorithm, written as algorithm.key=value.", "--set"),
+        option("Change a setting of one algorithm: write algorithm.key=value.", "--set"),
     ],
 )
 def compare(

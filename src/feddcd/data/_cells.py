@@ -217,7 +217,7 @@ def _doubt(
     if unsure and all(map(any_number, kinds)):
         value = unsure[0]
         both = f"{re.sub('[.,]', '', value)} or {value.replace(',', '.')}"
-        why = f", which may mean {both}: give the decimal sign of this file with <decimal>"
+        why = f", which may mean {both}: set <decimal> to the decimal sign of this file"
         return told(value, why, decimal=None)
     if all(fits(DATE, kind.strip()) for kind in kinds):
         why = (
@@ -231,20 +231,21 @@ def _doubt(
     if all(map(any_number, kinds)):
         other = next(kind for kind in kinds if kind not in numbers)
         if point.chosen:
-            why = f", but <decimal> is given: write all numbers with {point.sign!r}"
+            why = f", but <decimal> is given: write all numbers with {point.sign!r} as decimal sign"
             return told(other, why, decimal=point.sign)
         own = any(point.sign in kind for kind in numbers)
         where = "other numbers of this column" if own else "other columns"
         why = f", but in {where} the decimal sign is {point.sign!r}: write all numbers in the same "
         why += "way"
         if not own:
-            why += ". If no other column that you use has this sign, you can give <decimal> instead"
+            why += f". If no other column that you use has the sign {point.sign!r}, you can give "
+            why += "<decimal> instead"
         return told(other, why, decimal="," if point.sign == "." else ".")
     if letters := _letters(kinds):
         why = (
-            f", and all other values have {letters!r} behind a number, too. If the column is a "
-            f"number, write it without {letters!r}. If it is a category with {len(kinds)} levels, "
-            "write a codebook with type = 'category'"
+            f": each value of this column is a number with {letters!r}. If the values are numbers, "
+            f"write them without {letters!r}. If the column is a category with {len(kinds)} "
+            "levels, write a codebook with type = 'category'"
         )
         return told(kinds[0], why)
     return _mixed(told, cells, kinds, numbers)
@@ -254,8 +255,8 @@ def _without_signs(value: str) -> str:
     """What to write in place of such a number."""
     if value[0] in "<>≤≥":
         return (
-            ", which is a limit and not a number. Write a number by a rule that all sites agree "
-            "on, for example half of the limit"
+            ", which is a limit and not a number. Replace such values by numbers. All sites "
+            "must use the same rule, for example half of the limit"
         )
     if value[-1] in "%‰":
         how = "write 45% as 0.45 or as 45, in the same way at every site"
@@ -280,7 +281,8 @@ def _mixed(told: Any, cells: Sequence[str], kinds: Any, numbers: set[str]) -> Da
     if not numbers or not (most or holes == rest):
         return None
     why = (
-        ", but other values of this column are numbers: correct this value. Give <na> if it means "
-        "a missing value. If the column is a category, write a codebook with type = 'category'"
+        ", but other values of this column are numbers: correct this value. If "
+        f"{rest[0]!r} means a missing value, give <na>. If the column is a category, write a "
+        "codebook with type = 'category'"
     )
     return told(rest[0], why, na=rest[0])

@@ -95,7 +95,7 @@ def _check_size(path: Path) -> None:
 def _check_name(file: str, sheets: dict[str, Any], wanted: str | None) -> None:
     if wanted is not None and wanted not in sheets:
         hint = meant(wanted, sheets)
-        told = f"there is no sheet {wanted!r}; {hint}the sheets are {listed(sheets)}"
+        told = f"there is no sheet {wanted!r}; {hint}sheets in this file: {listed(sheets)}"
         raise DataError(told, file=file)
 
 

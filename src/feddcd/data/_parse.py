@@ -271,5 +271,7 @@ def _number(place: _Place, text: str, what: str) -> float:
         place.refuse(f"{what} is not a number", "expected a decimal number such as -1.5e-3")
     number = float(text)
     if not np.isfinite(number):
-        place.refuse(f"{what} is too large for a float64", "the largest is about 1.8e308")
+        place.refuse(
+            f"{what} is too large for a float64", "the largest possible number is about 1.8e308"
+        )
     return number

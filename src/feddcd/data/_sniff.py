@@ -48,8 +48,8 @@ def decode(file: str, data: bytes, encoding: str | None) -> Decoded:
         text, name = _western(file, data), WESTERN
     if "\0" in text:
         line = text.count("\n", 0, text.index("\0")) + 1
-        told = "the file contains a zero byte, so it is not a text file"
-        more = "; if it is UTF-16 text, give <encoding>"
+        told = "this line contains a zero byte, so feddcd cannot read the file as text"
+        more = "; if the file is UTF-16 text, give <encoding>"
         raise DataError(f"{file}:{line}: {told}{more}", settings={"encoding": "utf-16-le"})
     return Decoded(text, name)
 
@@ -60,8 +60,8 @@ def _codec(file: str, encoding: str) -> str:
         "".encode(encoding)  # which refuses those that are not of text
         if (codec := codecs.lookup(encoding).name) not in OF_HOSTS:
             return codec
-    known = "utf-8, utf-16, latin-1, windows-1252, mac-roman, ..."
-    told = f"there is no text encoding {encoding!r}; <encoding> must be one of {known}"
+    known = "for example, utf-8, utf-16, latin-1, windows-1252 or mac-roman"
+    told = f"there is no text encoding {encoding!r}; <encoding> can be, {known}"
     raise DataError(told, file=file, settings={"encoding": None})
 
 
@@ -143,4 +143,5 @@ def records(file: str, text: str, sep: str, skip: int = 0) -> Iterator[tuple[int
                 yield line, fields
             line = skip + reader.line_num + 1
     except csv.Error as error:
-        raise DataError(f"{file}:{line}: {error}; check the quotes in this line") from None
+        told = f"feddcd cannot read this line ({error}); check the quotes in this line"
+        raise DataError(f"{file}:{line}: {told}") from None

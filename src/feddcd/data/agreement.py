@@ -91,7 +91,8 @@ def agree(
     fitting = [o for o in sound if _fits(o.features, standard)]
     if classes is not None and not classifies:
         raise DataError(
-            f"the model {model} predicts a number, so leave out the classes {listed(classes)}"
+            f"the model {model} predicts a number, so it has no classes: leave out the setting "
+            f"'classes' (here {listed(classes)})"
         )
     union = _union(fitting) if classes is None else _declared_classes(classes)
     agreed = Agreed(standard, union if classifies else None)
@@ -124,7 +125,7 @@ def check_targets(name: str, y: np.ndarray, model: str, what: str = "") -> None:
     """Refuse targets that a regression cannot have."""
     if y.dtype.kind not in "biuf":
         told = f"{name}: the model {model} needs numbers as labels, but the first row has "
-        public = f"the site's labels are words, but {model} needs numbers"
+        public = f"the labels of this site are text, but the model {model} needs numbers"
         raise DataError(f"{told}{str(y[0])!r}", public=public)
     if model == "poisson" and np.any(y < 0):
         row = int(np.argmax(y < 0))
@@ -194,7 +195,9 @@ def _unsound(o: Offer, classifies: bool) -> str:
     if not 1 <= len(o.classes) <= MAX_CLASSES:
         return f"must have 1 to {MAX_CLASSES} classes, but has {len(o.classes)}"
     if not _alike(o.classes):
-        return f"has the classes {listed(o.classes, 5)}, but all must be text, or all numbers"
+        return (
+            f"has the classes {listed(o.classes, 5)}, but classes must be all text or all numbers"
+        )
     return ""
 
 

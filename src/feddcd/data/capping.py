@@ -106,7 +106,7 @@ def is_real(value: Any) -> bool:
 
 
 def _check_cap(kind: str, cap: Any, limits: Any) -> None:
-    form = 'cap = [18, 90], or with only one end as in cap = ["none", 90]'
+    form = 'cap = [18, 90], or without a low end as in cap = ["none", 90]'
     right = lambda v: v == NONE if isinstance(v, str) else is_real(v) and abs(v) <= LARGEST
     if not isinstance(cap, tuple) or len(cap) != 2 or not all(map(right, cap)):
         raise SpecError(f"cap must be [low, high], as in {form}; got {_shown(cap)}")

@@ -68,8 +68,8 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
         for twin in other.files:
             if twin.sha256 == sha256 and twin.name != file.name:
                 raise DataError(
-                    f"{path}: this is the file {twin.name} of the data set {other.name}, not the "
-                    f"file {file.name}"
+                    f"{path}: this is the file {twin.name!r} of the data set {other.name!r}, not "
+                    f"the file {file.name!r}"
                 )
     if file.blob is not None and _blob(path, size) == file.blob:
         return f"the git blob id of the text is right: {_short(file.blob)}"
@@ -81,8 +81,8 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
     why = "feddcd knows no checksum of this file, so it compared counts"
     if checksum:
         why = (
-            f"the checksum of this file is not the expected one ({_short(checksum)}), so feddcd "
-            "compared counts"
+            f"the checksum of this file should be {_short(checksum)}, but is another one, so "
+            "feddcd compared counts"
         )
     return f"{why}. {_agreeing(file, count(path, source.features), source.features, path)}"
 
@@ -114,7 +114,7 @@ def _agreeing(file: File, counts: Counts, features: int, path: Path) -> str:
     labels = dict(file.labels)
     if set(labels) != set(counts.labels):
         wrong.append(
-            f"the labels are {_list(sorted(counts.labels))} instead of {_list(sorted(labels))}"
+            f"the labels should be {_list(sorted(labels))}, but are {_list(sorted(counts.labels))}"
         )
     else:
         wrong += [

@@ -110,7 +110,7 @@ class Codebook:
                 column=name,
             )
         if not entry.allows(role):
-            told = f"the codebook does not allow the role {role} for {name!r}"
+            told = f"the codebook does not allow the role {role!r} for the column {name!r}"
             if entry.roles is None:
                 raise SpecError(f"{told}, because an identifier cannot have a role", column=name)
             raise SpecError(f"{told}; allowed roles: {listed(entry.roles)}", column=name)
@@ -138,14 +138,14 @@ def read_codebook(values: Any, where: str = "codebook") -> Codebook:
     """From plain values, as a file or a plan has them."""
     if not isinstance(values, Mapping):
         raise SpecError(
-            f"{where}: the codebook must have a table [columns.NAME] for each column, got "
+            f"{where}: the codebook must have a section [columns.NAME] for each column, got "
             f"{values!r}"
         )
     check_names(values, ["columns"], where)
     columns = values.get("columns")
     if not isinstance(columns, Mapping) or not columns:
         raise SpecError(
-            f"{where}: the codebook has no column. Write a table for each column, for example "
+            f"{where}: the codebook has no column. Write a section for each column, for example "
             "[columns.age]"
         )
     found = {}
@@ -159,7 +159,7 @@ def read_codebook(values: Any, where: str = "codebook") -> Codebook:
 
 def _entry(values: Any) -> ColumnEntry:
     if not isinstance(values, Mapping):
-        raise SpecError(f"write settings for this column, such as type = 'number', not {values!r}")
+        raise SpecError(f"this column needs settings such as type = 'number'; got {values!r}")
     for name in values:
         if name not in SETTINGS:
             raise SpecError(f"unknown setting {name!r}{nearest(name, SETTINGS)}")
@@ -236,7 +236,9 @@ def _check_range(kind: str, made: dict[str, Any]) -> None:
         limits = tuple(v.isoformat() if isinstance(v, datetime.date) else v for v in limits)
     fits = fits and all(type(v) in allowed for v in limits) and limits[0] <= limits[1]
     if not fits or not all(isinstance(v, str) or is_real(v) for v in limits):
-        raise SpecError(f"range must be [least, most], for example [0, 120]; got {made['range']!r}")
+        raise SpecError(
+            f"range must be [smallest, largest], for example [0, 120]; got {made['range']!r}"
+        )
     made["range"] = limits
 
 

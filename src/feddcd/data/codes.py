@@ -25,9 +25,9 @@ def missing_codes(frame: "pd.DataFrame", names: Iterable[str]) -> Iterator[str]:
             if rest.size and _is_code(code, rest):
                 where, least = ("below", 0) if code < 0 else ("above", rest.max())
                 yield (
-                    f"{name} is {code:g} in {plural(values.size - rest.size, 'row')}, and no other "
-                    f"value is {where} {least:g}. If {code:g} means a missing value, give "
-                    f"--na {code:g}"
+                    f"the column {name!r} is {code:g} in {plural(values.size - rest.size, 'row')}, "
+                    f"and no other value of this column is {where} {least:g}. If {code:g} means a "
+                    f"missing value, give --na {code:g}"
                 )
 
 

@@ -64,7 +64,7 @@ def _capped(parts: Sequence[Sequence[np.ndarray]], k: int) -> list[str]:
     found = next(iter(proposals(parts, k)), None)
     if found is None:
         return [
-            f"# feddcd found no cap and step with which each value has at least {k} rows: use "
+            f"# feddcd found no cap and step that give each value at least {k} rows: use "
             "levels, or remove this column"
         ]
     names, lines = list(found.plain()), [f"{n} = {v}" for n, v in found.plain().items()]
@@ -92,7 +92,7 @@ def _lines(name: str, values: list[Any]) -> list[str]:
     if is_identifier(name, values):
         return ['type = "identifier"']
     note = (
-        "  # this column has few values, so it can also be a category with levels = [...]"
+        "  # this column has few different values, so it can also be a category with levels = [...]"
         if 2 < len(kinds) < 10
         else ""
     )

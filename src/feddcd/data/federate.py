@@ -38,7 +38,7 @@ MODELS: dict[str, str] = {
     "logistic": "logistic regression with two classes, without an intercept",
     "ridge": "least squares",
     "poisson": "Poisson regression with the log link",
-    "mlp": "multilayer perceptron with ReLU (mlp:64x32 sets the hidden widths)",
+    "mlp": "multilayer perceptron with ReLU (mlp:64x32 has hidden layers of 64 and 32 units)",
 }
 WEIGHTINGS: dict[str, str] = {
     "clients": "the mean loss of each client has the same weight (as in the paper)",
@@ -256,8 +256,8 @@ def _targets(name: str, y: np.ndarray, model: Model, classes: np.ndarray | None,
     unseen = np.flatnonzero(classes[codes] != y) if same else [0]
     if len(unseen):
         raise DataError(
-            f"{name}: row {unseen[0]} has the label {listed([y[unseen[0]]])}, but the agreed "
-            f"classes are {listed(classes)}"
+            f"{name}: row {unseen[0]} (counted from 0) has the label {listed([y[unseen[0]]])}, but "
+            f"the agreed classes are {listed(classes)}"
         )
     binary = _coding(model) == "binary"
     return (codes == 1).astype(float)[:, None] if binary else np.eye(len(classes))[codes]

@@ -167,7 +167,8 @@ def _verify(source: KnownSet, file: File, address: str, part: Path) -> None:
         part.unlink()
         _notes(part).unlink(missing_ok=True)
         raise DataError(
-            f"{address} did not send the expected file, so feddcd deleted the download: {error}"
+            f"{address} did not send the expected file, so feddcd deleted the download. The "
+            f"reason: {error}"
         ) from None
 
 

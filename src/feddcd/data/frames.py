@@ -39,7 +39,7 @@ class Reading(NamedTuple):
     def check(self, file: str, kind: str) -> None:
         """Refuses what does not go with a file of this kind."""
         if self.decimal not in (None, ".", ","):
-            told = f"<decimal> must be . or , and not {self.decimal!r}"
+            told = f"<decimal> must be '.' or ',' but is {self.decimal!r}"
             raise DataError(told, file=file, settings={"decimal": None})
         text, excel = kind in DELIMITERS, kind == ".xlsx"
         both = text or excel  # a cell of Excel may hold a number as text
@@ -172,7 +172,7 @@ def _csv(path: Path, how: Reading, wanted: _Wanted) -> Frame:
     sep, skip = separator(file, text, how.sep, usual)
     names, lines, rows = _records(file, text, sep, skip)
     columns = dict(zip(names, zip(*rows, strict=True) if rows else [()] * len(names), strict=True))
-    said = [encoding] if encoding != "UTF-8" else []
+    said = [f"the encoding {encoding}"] if encoding != "UTF-8" else []
     said += [f"fields between {SEPARATORS.get(sep, repr(sep))}"] if sep != usual else []
     place, western = lambda row: f"on line {lines[row]}", encoding == WESTERN and not how.encoding
     point = Notation(how.decimal, chosen=True) if how.decimal else None
@@ -222,13 +222,13 @@ def _frame(
     said += ["decimal commas"] if point.sign == "," else []
     if grouped := [name for name, column in made.items() if column.grouped]:
         said.append(f"thousands separators in the column {listed(grouped, 5)}")
-    told = [f"read with {sentence_list(said)}"] if said else []
+    told = [f"feddcd read this file with {sentence_list(said)}"] if said else []
     note = (f"{file}: {'; '.join(told + tail)}",) if told + tail else ()
     doubts = {name: column.doubt for name, column in made.items() if column.doubt is not None}
     values = {name: column.values for name, column in made.items()}
     lost = (
-        "{} has numbers that begin with 0. feddcd reads them as numbers (01 is 1). To keep "
-        "the zeros, use a codebook with type = 'category'"
+        "the column {!r} has values that begin with 0. feddcd reads them as numbers (01 is 1). To "
+        "keep the zeros, use a codebook with type = 'category' for this column"
     )
     remarks = {
         name: lost.format(name)
@@ -263,11 +263,11 @@ def _records(
 
 
 _ROW_NAMES = (
-    "; if the first field is the name of the row, give its column a name, or write the "
+    "; if the first field is the name of the row, give the first column a name, or write the "
     "table with row.names = FALSE"
 )
-_HEADLESS = ". If the first line has data, write a line with the names of the columns above it"
-_UNEVEN = "; put a field that contains the separator into quotes, or give <sep>"
+_HEADLESS = ". If the first line has data, add a new first line with the names of the columns"
+_UNEVEN = "; put a field that contains the separator into quotes, or name the separator with <sep>"
 
 
 def composed(name: str) -> str:
@@ -285,7 +285,7 @@ def _check_names(where: str, names: Sequence[Any], rows_named: bool = True) -> N
     more = _HEADLESS if _like_data(names) else ""
     for j, name in enumerate(names):
         if not isinstance(name, str) or (not name and (j or not rows_named or len(names) == 1)):
-            odd = "no name" if name in ("", None) else f"the name {name!r}, which is not a text"
+            odd = "no name" if name in ("", None) else f"the name {name!r}, which is not text"
             raise DataError(
                 f"{where}: column {j + 1} of {len(names)} has {odd}; give this column a name, or "
                 f"remove it{more}"

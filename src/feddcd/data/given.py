@@ -40,8 +40,9 @@ def pool(
         return Pooled(_dataset("data frame from Python", site.X, site.labels, groups))
     if not isinstance(data, tuple | list) or len(data) != 2:
         raise DataError(
-            "data must be a name, a path, a Dataset, a pair (X, y), a data frame, or a list "
-            f"or dict with one pair or frame for each client, not {type(data).__name__}"
+            f"data is of type {type(data).__name__}, but must be a name, a path, a Dataset, a pair "
+            "(X, y) or a data frame. For several clients, give a list or dict with one pair or "
+            "data frame for each client"
         )
     _check_no_label(label)
     X, shape = _flat(data[0], any_shape)

@@ -89,7 +89,7 @@ _SETS = (
         needs_test=True,
     ),
     KnownSet(
-        "rcv1", "news stories as term vectors (LIBSVM's RCV1), 2 classes", 47_236, "none stated",
+        "rcv1", "words of news stories (LIBSVM's RCV1), 2 classes", 47_236, "none stated",
         File(
             "rcv1_train.binary", 20_242, EITHER_SIGN, None, 47_236, BINARY, ".bz2",
             blob="a2f9d78226e20b308e4c2dedf88cfec55dd92899",
@@ -107,7 +107,7 @@ _SETS = (
         File("a9a.t", 16_281, ((-1, 12_435), (1, 3_846)), base=BINARY, size=1_164_634),
     ),
     KnownSet(
-        "w8a", "web pages by their words, 2 classes", 300, "none stated",
+        "w8a", "words of web pages, 2 classes", 300, "none stated",
         File("w8a", 49_749, EITHER_SIGN, None, 300, BINARY, "", 3_478_239),
         File("w8a.t", 14_951, EITHER_SIGN, base=BINARY),
     ),
@@ -124,8 +124,9 @@ _SETS = (
         File("ijcnn1.t", 91_701, EITHER_SIGN, 1_192_113, 22, BINARY, ".bz2"),
     ),
     KnownSet(
-        "covtype", "kinds of forest (one against all others), values from 0 to 1, 2 classes",
-        54, "CC BY 4.0 (UCI)",
+        "covtype",
+        "kinds of forest (one kind against all other kinds), values from 0 to 1, 2 classes", 54,
+        "CC BY 4.0 (UCI)",
         File(
             "covtype.libsvm.binary.scale", 581_012, ((1, None), (2, None)), 6_940_438, 54, BINARY,
             ".bz2",
@@ -168,15 +169,17 @@ def placing(file: File) -> str:
     named, other = os.environ.get("FEDDCD_DATA"), "the environment variable FEDDCD_DATA"
     where = f"{cache_dir()}, or into another folder that you name in {other}"
     if named:
-        where = f"{named} (from {other}) or into {cache_dir()}"
-    return f"put the file {file.name}, plain or packed as .bz2, .gz or .xz, into the folder {where}"
+        where = f"{named} (named in {other}) or into the folder {cache_dir()}"
+    what = f"{file.name} (unpacked, or packed as .bz2, .gz or .xz)"
+    return f"put the file {what} into the folder {where}"
 
 
 def absent(source: KnownSet, file: File) -> DataError:
     """The error for a file that is not here."""
-    here = f"{source.name}: this data set needs the file {file.name}, which is not here"
+    here = f"{source.name}: feddcd did not find the file {file.name} of this data set"
     if file.address is None:
-        return DataError(f"{here} and has no public address: {placing(file)}")
+        none = "This file has no public address, so feddcd cannot download it"
+        return DataError(f"{here}. {none}: {placing(file)}")
     return DataError(
         f"{here}. To download it from {file.address}, use the command: feddcd data fetch "
         f"{source.name}. Or {placing(file)}"

@@ -27,7 +27,8 @@ PARTITIONS = {
         "Dir(a); dirichlet:0.3 sets a = 0.3 (default: 0.5)"
     ),
     "group": (
-        "one client for each natural group; with group:12, the values of feature 12 are the groups"
+        "one client for each group of the data set, for example each hospital; with group:12, "
+        "the values of feature 12 are the groups"
     ),
 }
 BY_LABEL = ("sorted", "two-class", "shards", "dirichlet")
@@ -147,8 +148,8 @@ def _two_class(label: np.ndarray, N: int, rng: np.random.Generator) -> Parts:
     K = int(label.max()) + 1
     if 2 * N < K:
         raise DataError(
-            f"partition 'two-class' needs at least half as many clients as classes, got N={N}, "
-            f"classes={K}"
+            f"partition 'two-class' gives each client two classes, so {K} classes need at least "
+            f"{(K + 1) // 2} clients, got N={N}"
         )
     drawn = np.array([rng.choice(K, size=min(2, K), replace=False) for _ in range(N)])
     for missing in np.setdiff1d(np.arange(K), drawn):
@@ -186,7 +187,7 @@ def _concentration(text: str, scheme: str) -> float:
             f"partition {scheme!r}: {text!r} is not a number; write, for example, dirichlet:0.3"
         ) from None
     if not 1e-6 <= a <= 1e6:
-        raise DataError(f"partition {scheme!r}: need 1e-6 <= a <= 1e6, got a={a}")
+        raise DataError(f"partition {scheme!r}: a must be from 1e-6 to 1e6, got a={a}")
     return a
 
 
@@ -223,7 +224,7 @@ def _by_group(by: Any, N: int | None, rows: int, scheme: str) -> Parts:
     if by.dtype.kind == "f" and np.isnan(by).any():
         raise DataError(
             f"partition {scheme!r}: the group is missing (nan) at row "
-            f"{np.flatnonzero(np.isnan(by))[0]}"
+            f"{np.flatnonzero(np.isnan(by))[0]} (counted from 0)"
         )
     values, client = np.unique(by, return_inverse=True)
     if N is not None and values.size != N:

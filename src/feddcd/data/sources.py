@@ -27,8 +27,8 @@ SPLIT_SEED = 0
 SYNTHETIC = {
     "synthetic-iid": "2,000 x 20, 3 classes, 20 groups with the same distribution",
     "synthetic-heterogeneous": "2,000 x 20, 3 classes, 20 groups with very different distributions",
-    "synthetic": "n x d of your choice, as in synthetic:n=2000,d=20,classes=3,groups=20,"
-    "heterogeneity=0.5",
+    "synthetic": "n x d (rows x columns), as you choose, for example "
+    "synthetic:n=2000,d=20,classes=3,groups=20,heterogeneity=0.5",
 }
 DIALS = {"synthetic-iid": 0.0, "synthetic-heterogeneous": 1.0}
 MAX_VALUES = 2**30
@@ -94,10 +94,10 @@ def load(
         check_kind(name)
     for what, value in {"label": label, "group": group, **how._asdict()}.items():
         if value not in (None, ()) and not table:
-            told = f"{what} is for .csv, .tsv, .xlsx and .parquet files, not for {name!r}"
-            raise DataError(told)
+            told = "works only for .csv, .tsv, .xlsx and .parquet files, not for"
+            raise DataError(f"the setting {what!r} {told} {name!r}")
     if generated and test is not None:
-        raise DataError(f"{name} has its own test rows, so leave out test={test!r}")
+        raise DataError(f"{name!r} has its own test rows, so leave out test={test!r}")
     if index_base != 1 and (generated or (by_name and name in KNOWN)):
         raise DataError(
             f"index_base works only for LIBSVM files, but {name!r} is a known data set: "
@@ -200,8 +200,9 @@ class Options:
                 f"synthetic: heterogeneity must be from 0 to 1, got {self.heterogeneity}"
             )
         for key in ("groups", "classes"):
-            if getattr(self, key) > self.n:
-                raise DataError(f"synthetic: need {key} <= n, got {getattr(self, key)} > {self.n}")
+            if (many := getattr(self, key)) > self.n:
+                told = f"{key} must be at most n, got {key}={many} and n={self.n}"
+                raise DataError(f"synthetic: {told}")
         if max(self.n, self.groups * self.classes) * max(self.d, self.classes) > MAX_VALUES:
             asked = f"n={self.n}, d={self.d}, classes={self.classes}, groups={self.groups}"
             raise DataError(
@@ -216,20 +217,21 @@ def parse_options(name: str) -> Options:
         return Options(heterogeneity=DIALS[name])
     kind, _, text = name.partition(":")
     if kind in DIALS:
-        raise DataError(f"{kind} has no options, got {name!r}; use synthetic:{text}")
+        raise DataError(f"{kind!r} has no options, got {name!r}; use 'synthetic:{text}'")
     kinds = {field.name: int if field.type == "int" else float for field in fields(Options)}
     values = {}
     for part in filter(None, text.split(",")):
         key, _, value = (piece.strip() for piece in part.partition("="))
         if key not in kinds or key in values:
-            what = "repeated" if key in values else "unknown"
-            raise DataError(f"synthetic: {what} key {key!r} in {name!r}; keys: {', '.join(kinds)}")
+            what = "there twice" if key in values else "unknown"
+            told = f"the key {key!r} in {name!r} is {what}; the keys are {', '.join(kinds)}"
+            raise DataError(f"synthetic: {told}")
         try:
             values[key] = kinds[key](value)
         except ValueError:
             kind = "a whole number" if kinds[key] is int else "a number"
             raise DataError(
-                f"synthetic: {key}={value!r} is not {kind}; keys: {', '.join(kinds)}"
+                f"synthetic: {key}={value!r} is not {kind}; the keys are {', '.join(kinds)}"
             ) from None
     return Options(**values)
 

@@ -133,7 +133,8 @@ def site_of(
         row, column = np.argwhere(absent)[0]
         raise DataError(
             f"{file}: the column {names[column]!r} has no value {table.place(row)}; "
-            f"missing values in the whole table: {absent.sum()} (empty or NA)"
+            f"missing values in the whole table: {absent.sum()} (empty or NA). Fill in these "
+            "values, or remove these rows"
         )
     X = np.empty((len(frame), len(features)))
     for j, name in enumerate(features):
@@ -147,7 +148,7 @@ def _check_label(table: Frame, label: str | None) -> None:
         return
     if label is None:
         told = f"{table.file}: give <label>, the column to predict; the columns are {listed(names)}"
-        public = "the site's settings do not name the column to predict"
+        public = "the site's settings have no `label`, the column to predict"
         raise DataError(told, public=public, settings={"label": ...})
     raise no_column(table, label)
 
@@ -163,7 +164,7 @@ def _feature(table: Frame, name: str, *, named: bool) -> np.ndarray:
     column = [str(value) for value in table.frame[name]]
     row = next((i for i, value in enumerate(column) if not is_number(value)), 0)
     words = not any(map(is_number, column))
-    todo = "turn it into columns of 0 and 1" if words else "correct this value"
+    todo = "turn the column into columns of 0 and 1" if words else "correct this value"
     group = ". If the values of this column are the names of the clients, give <group>" * named
     raise DataError(
         f"{table.file}: the column {name!r} must contain numbers, but has "
@@ -189,7 +190,7 @@ def _numbers(table: Frame, name: str) -> np.ndarray | None:
     if len(bad):
         raise DataError(
             f"{table.file}: the column {name!r} has {values[bad[0]]} {table.place(bad[0])}; "
-            f"such values in the column: {len(bad)}"
+            f"infinite values in the column: {len(bad)}"
         )
     return values
 
@@ -202,7 +203,7 @@ def _labels(table: Frame, name: str) -> np.ndarray:
     for row, value in enumerate(text):
         if not isinstance(value, str) or not 0 < len(value.strip()) <= MAX_LABEL:
             raise DataError(
-                f"{table.file}: the label {name!r} must be a number or a text of 1 to "
-                f"{MAX_LABEL} characters, but is {str(value)[:50]!r} {table.place(row)}"
+                f"{table.file}: the label column {name!r} must contain numbers or texts of 1 to "
+                f"{MAX_LABEL} characters, but has {str(value)[:50]!r} {table.place(row)}"
             )
     return np.array([value.strip() for value in text])

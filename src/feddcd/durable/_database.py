@@ -129,7 +129,7 @@ class Database:
 
     def _usable(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise LedgerError(f"{self.path} is closed; open it again")
+            raise LedgerError(f"the file {self.path} is closed; open it again")
         if self._failed:
             raise LedgerError(
                 f"feddcd could not write to {self.path}; start the coordinator again to continue"
@@ -157,8 +157,8 @@ class Database:
     def _check_format(self) -> None:
         if (have := self.meta("format")) != str(FORMAT):
             raise LedgerError(
-                f"{self.path} has the format {have}, and this feddcd reads the format "
-                f"{FORMAT}; use the version of feddcd that wrote the file"
+                f"{self.path} has the format {have}, but this version of feddcd reads the "
+                f"format {FORMAT}; use the version of feddcd that wrote the file"
             )
 
     def _refusal(self, error: Exception) -> LedgerError:

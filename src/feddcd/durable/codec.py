@@ -46,8 +46,8 @@ def pack(meta: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> bytes:
     size = _START.size + len(header) + sum(a.nbytes for a in plain.values()) + _CHECKSUM
     if len(header) > _HEADER or size > LIMIT:
         raise CodecError(
-            f"the data are too large: they have {size} bytes (at most {LIMIT} are possible), "
-            f"and their header has {len(header)} bytes (at most {_HEADER} are possible)"
+            f"the data are too large. The data have {size} bytes, and at most {LIMIT} are "
+            f"possible. The header has {len(header)} bytes, and at most {_HEADER} are possible"
         )
     start = _START.pack(_MAGIC, VERSION, len(header))
     body = b"".join([start, header, *_contents(plain)])
@@ -92,8 +92,8 @@ def _plain(name: str, array: np.ndarray) -> np.ndarray:
     array = np.asarray(array)
     if array.dtype not in _NAMES or array.ndim > _DIMENSIONS:
         raise CodecError(
-            f"the array {name} has the type {array.dtype} and the shape {array.shape}. Allowed "
-            f"are at most {_DIMENSIONS} dimensions and these types: {', '.join(_DTYPES)}"
+            f"the array {name!r} has the type {array.dtype} and the shape {array.shape}. feddcd "
+            f"allows at most {_DIMENSIONS} dimensions and these types: {', '.join(_DTYPES)}"
         )
     return np.asarray(array, _DTYPES[_NAMES[array.dtype]], order="C")
 
@@ -149,7 +149,8 @@ def _check_frame(data: bytes, most: int) -> int:
         raise CodecError("the data were not written by feddcd")
     if version != VERSION:
         raise VersionError(
-            f"the data have the version {version}, but this feddcd reads the version {VERSION}"
+            f"the data have the format version {version}, but this version of feddcd "
+            f"reads the format version {VERSION}"
         )
     if hashlib.sha256(memoryview(data)[:-_CHECKSUM]).digest() != data[-_CHECKSUM:]:
         raise CodecError("the checksum does not match the data")
@@ -196,7 +197,7 @@ def _nbytes(dtype: np.dtype, shape: tuple[int, ...]) -> int:
 def _array(name: str, data: memoryview, dtype: np.dtype, shape: tuple[int, ...]) -> np.ndarray:
     if dtype.kind == "b" and np.any(np.frombuffer(data, np.uint8) > 1):
         raise CodecError(
-            f"the array {name} has the type bool, but some of its bytes are neither 0 nor 1"
+            f"the array {name!r} has the type bool, but some of its bytes are neither 0 nor 1"
         )
     native = dtype.newbyteorder("=")
     return np.frombuffer(data, dtype).reshape(shape).astype(native)

@@ -68,7 +68,7 @@ class Ledger:
             if federation not in (None, self.federation):
                 raise LedgerError(
                     f"{path} belongs to the federation {self.federation!r}, not to {federation!r}; "
-                    "give the folder of this federation"
+                    f"give the folder of the federation {federation!r}"
                 )
             if not readonly:
                 self.verify()
@@ -128,8 +128,8 @@ class Ledger:
         rows = self._database.rows(query, epoch, round)
         for client, body, have in rows:
             if not _matches(have, "upload", client, epoch, round, body):
-                where = f"round {round} (after start {epoch} of the coordinator)"
-                raise self._database.damage(f"the upload of {client} in {where} was changed")
+                where = f"round {round} (after start number {epoch} of the coordinator)"
+                raise self._database.damage(f"the upload of site {client!r} in {where} was changed")
         return {client: body for client, body, _ in rows}
 
     def prune(self, upto_seq: int) -> int:
@@ -158,7 +158,7 @@ class Ledger:
             previous = entry.hash
         if self.head != (seq, previous):
             raise self._database.damage(
-                f"the last record should be {self.head[0]}, but it is {seq}"
+                f"the last record should be number {self.head[0]}, but it is number {seq}"
             )
 
 

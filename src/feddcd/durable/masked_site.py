@@ -44,8 +44,8 @@ def read_vow(saved: tuple[dict[str, Any], Mapping[str, np.ndarray]] | None) -> V
         return None
     if saved[0].get("mode") != MODE:
         raise StateError(
-            "the state file of this site belongs to a training in mode each, and cannot be "
-            "used for a training in mode sum"
+            "the state file of this site belongs to a training in mode 'each', and cannot be "
+            "used for a training in mode 'sum'"
         )
     return Vow(*saved[0]["vow"])
 
@@ -94,8 +94,8 @@ class MaskedSite:
         else:
             if saved[0].get("job", own.pact.identity.hex()) != own.pact.identity.hex():
                 raise Refused(
-                    f"{file.client}: this site has already answered in this training, but the "
-                    "message has nonces of another job"
+                    f"{file.client}: this site has already answered another job in this training. "
+                    "The nonces (random numbers) in the message are not those of that job"
                 )
             self.client = _unpack(file.client, own.algorithm, own.like, w, *saved)
 

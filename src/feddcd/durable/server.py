@@ -171,12 +171,12 @@ def _check_sum(
         value = arrived(like.value, unpack(kept[id])[1]) if id in kept else None
         if value is None or digest(travelling(value)) != expected:
             raise Refused(
-                f"record {entry.seq}: the upload of {id} is missing in the ledger, or the sum was "
-                "computed from another upload"
+                f"record {entry.seq} of the ledger: the upload of site {id!r} is missing, or the "
+                "sum was computed from another upload"
             )
         values.append(value)
     if digest(mean_of(values, np.asarray(weights))) != digest(record.mean):
-        raise Refused(f"record {entry.seq}: the mean does not follow from the uploads")
+        raise Refused(f"record {entry.seq} of the ledger: its mean is not the mean of the uploads")
 
 
 def _check_masked(
@@ -198,7 +198,10 @@ def _check_masked(
         raise Refused(f"record {entry.seq}: {reason}") from None
     same = digest(mean_from(like, parts, sums)) == digest(record.mean)
     if not same or record.members != cohort or record.share != pact.share(round):
-        raise Refused(f"record {entry.seq}: the mean does not follow from the uploads")
+        raise Refused(
+            f"record {entry.seq} of the ledger: its mean, its sites or their share of the weight "
+            "do not agree with the uploads"
+        )
 
 
 def encode(record: Record) -> bytes:

@@ -98,8 +98,8 @@ class ClientFile:
             return self.disk.lock(lock_file(self.path))
         except Locked as error:
             raise StateError(
-                f"{self.path} is in use by {error.holder}. A site can run only once: "
-                "stop that process first, or give this site its own file"
+                f"{self.path} is in use by {error.holder}. Only one process can run "
+                "a site at a time: stop that process first, or give this site its own file"
             ) from None
         except OSError as error:
             raise StateError(
@@ -108,7 +108,7 @@ class ClientFile:
 
     def _check_usable(self) -> None:
         if self._lock is None:
-            raise StateError(f"{self.path} is closed; open it again")
+            raise StateError(f"the file {self.path} is closed; open it again")
         if self._uncertain:
             raise StateError(
                 f"the last change of {self.path} was not finished. Check the disk, then "
@@ -145,8 +145,8 @@ class ClientFile:
             meta, arrays = unpack(data)
             if (meta["kind"], meta["format"]) != ("client", FORMAT):
                 raise VersionError(
-                    f"the file has the format '{meta['kind']} {meta['format']}', but this feddcd "
-                    f"reads the format 'client {FORMAT}'"
+                    f"the file has the format '{meta['kind']} {meta['format']}', but this version "
+                    f"of feddcd reads the format 'client {FORMAT}'"
                 )
             owner, incarnation = (meta["federation"], meta["client"]), int(meta["incarnation"])
             saved = _Saved(incarnation, meta["content"], arrays)
@@ -185,8 +185,8 @@ class Site:
         saved = file.load()
         if saved is not None and "mode" in saved[0]:
             raise StateError(
-                f"{file.path} belongs to a training in mode sum, and cannot be "
-                "used for a training in mode each"
+                f"{file.path} belongs to a training in mode 'sum', and cannot be "
+                "used for a training in mode 'each'"
             )
         if saved is None:
             first = f if joining is None else joining()

@@ -41,18 +41,18 @@ def split(groups: Any, n: int, n_clients: int, random: np.random.RandomState) ->
         return np.array_split(order, min(n_clients, n))
     groups = column_or_1d(groups)
     if len(groups) != n:
-        raise SpecError(f"groups has length {len(groups)}, but X has {plural(n, 'row')}")
+        raise SpecError(f"'groups' has length {len(groups)}, but X has {plural(n, 'row')}")
     try:
         labels, code = np.unique(groups, return_inverse=True)
     except TypeError:
         raise SpecError(
-            "groups has labels that cannot be sorted together, such as 1 and 'a'"
+            "'groups' has labels that cannot be sorted together, such as 1 and 'a'"
         ) from None
     if labels.dtype.kind == "f" and np.isnan(labels).any():
-        raise SpecError("groups contains NaN: every row needs a site")
+        raise SpecError("'groups' contains NaN: every row needs a site")
     if len(labels) < 2:
         raise SpecError(
-            f"groups has only the value {labels[0]!s}, but a federation needs at least two sites"
+            f"'groups' has only the value {labels[0]!s}, but a federation needs at least two sites"
         )
     order = np.argsort(code, kind="stable")
     return np.split(order, np.cumsum(np.bincount(code))[:-1])

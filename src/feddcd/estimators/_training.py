@@ -46,8 +46,9 @@ def make_schedule(rows: EstimatorRows, algorithm: str, tau: int | None, **rest) 
     name = ("fednewton" if p <= NEWTON_UP_TO else "pointsaga") if algorithm == "auto" else algorithm
     if name == "fednewton" and p > MAX_PARAMETERS:
         raise SpecError(
-            f"this model has {p} parameters, but fednewton works with at most {MAX_PARAMETERS}, "
-            f"because it keeps a {p} x {p} matrix for each client: use pointsaga"
+            f"'fednewton' works with at most {MAX_PARAMETERS} parameters, but this model has {p}. "
+            f"The reason: 'fednewton' keeps a {p} x {p} matrix for each client. Use "
+            "algorithm='pointsaga'"
         )
     usual = N if name == "fednewton" else max(2, -(-N // 4))
     return Schedule(name, usual if tau is None else tau, **rest)

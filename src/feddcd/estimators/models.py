@@ -166,7 +166,7 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
         """Row weights times those of their classes, all of which need some."""
         if len(self.classes_) < 2:
             raise SpecError(
-                f"y must have two classes, but it has only the class {self.classes_[0]!s}"
+                f"y must have at least two classes, but it has only the class {self.classes_[0]!s}"
             )
         if self.class_weight is not None:
             each = compute_class_weight(
@@ -175,5 +175,8 @@ class FederatedLogisticRegression(ClassifierMixin, AbstractFederated):
             s = s * each[code]
         absent = np.bincount(code, s) <= 0
         if absent.any():
-            raise SpecError(f"all rows of the class {self.classes_[absent][0]!s} have the weight 0")
+            raise SpecError(
+                f"all rows of the class {self.classes_[absent][0]!s} have the weight 0; each class "
+                "needs a row with a weight above 0"
+            )
         return s

@@ -30,7 +30,7 @@ def answer_node(request: bytes, node: Mapping[str, Any], run: Mapping[str, Any])
     except (SpecError, OSError, LookupError, ValueError) as error:
         print(f"this site cannot start: {error}", file=sys.stderr, flush=True)  # paths stay here
         reason = (
-            "the settings of a site's SuperNode cannot be used; the log of that SuperNode says why"
+            "feddcd cannot use the settings of one SuperNode; the log of that SuperNode says why"
         )
         return pack_message(Refusal("?", reason))
     return answer(request, place)

@@ -32,7 +32,7 @@ def unknown_columns(folder: Path) -> Iterator[str]:
 
 def _told(setting: str, name: str, data: Path, known: Sequence[str]) -> str:
     has = f"{shown(data)} has no such column{closest(name, known)}"
-    return printable(f"the setting {setting} in {POLICY} names {name!r}, but {has}")
+    return printable(f"the setting {setting!r} in {POLICY} names the column {name!r}, but {has}")
 
 
 @lru_cache(maxsize=8)  # a site is looked at every half minute, and its file is read once

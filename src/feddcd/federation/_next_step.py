@@ -68,17 +68,22 @@ def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:
     known = "repeat_without" in (Disk().read(file, MOST_BYTES) or b"").decode(errors="replace")
     line = "change repeat_without to true" if known else "write repeat_without = true at the top"
     line += f" {'in' if known else 'of'} {path}"
-    line += ", where feddcd keeps the job of this study" if study.study else ""
+    kept = " In this file, feddcd keeps the job of this study." if study.study else ""
     whose = "its sums" if len(names) == 1 else "their sums"
-    agreed = f"If {sentence_list(names)} agreed to reveal {whose}"
-    return f"{agreed}, {line}. Then give this command: {again}"
+    agreed = f"If {sites_named(names)} agreed to reveal {whose}"
+    return f"{agreed}, {line}.{kept} Then give this command: {again}"
+
+
+def sites_named(names: Sequence[str]) -> str:
+    return f"the site{'s' * (len(names) > 1)} {sentence_list([repr(name) for name in names])}"
 
 
 def _after_theft(at: str, site: str) -> str:
     return (
         f"call the person at {site}: another program uses the key of {site}. If this program "
-        "runs from a copy of the folder of the site, the person there stops it. If nobody knows of "
-        f"a copy, somebody stole the key: remove the site with feddcd federation retire {at} {site}"
+        "runs from a copy of the folder of the site, ask the person to stop this program. If "
+        "nobody knows of a copy, somebody stole the key: remove the site with feddcd federation "
+        f"retire {at} {site}"
     )
 
 
@@ -213,7 +218,8 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
     name, job, broken = study["study"], study["job"], study["broken"]
     if (column := lacked_by(broken)) and len(broken) == len(study["refused"]):
         return _wrong_name(at, name, column, sorted(broken))
-    told = [] if study["refused"] else [f"read why study {name} ended without a result"]
+    ended = f"study {name} ended without a result"
+    told = [] if study["refused"] else [f"read under 'studies' why {ended}"]
     if broken:
         told = [f"study {name} ended without a result", *(broken[site] for site in sorted(broken))]
         told.append(

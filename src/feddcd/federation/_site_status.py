@@ -47,11 +47,11 @@ SILENT = "not responding"  # of the program of a site that runs
 ELSEWHERE = (
     "the coordinator let this site in before, but has not let it in for more than a minute. "
     "Another program may be connected with the key of this site: perhaps somebody uses a copy of "
-    "its folder, or stole the key"
+    "the folder of this site, or stole the key"
 )
 NO_TABLE = (
-    ". This site did not get the table: the coordinator does not give it to the sites, or could "
-    "not send it and sends it with the next table"
+    ". This site did not get the table. Either the coordinator does not give tables to the sites, "
+    "or the coordinator could not send this table, and sends this table with the next one"
 )
 LAST = 5  # lines of the log, or of events, that are shown
 
@@ -249,7 +249,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
     if held["state"] == "connecting":
         return (
             "wait a minute. If there is still no connection, ask the person at the "
-            "coordinator whether the port is open"
+            f"coordinator whether its port {held['coordinator'].rpartition(':')[2]} is open"
         )
     if id := denied_last(folder):
         return _after_denial(folder, id)

@@ -37,7 +37,7 @@ REFUSALS = {  # by code; a person who denies and a rule that refuses sound the s
 
 THEN = {  # by code: what can come next
     "late": "the coordinator can start the study again",
-    "left": "the coordinator can start the study again if enough sites are left",
+    "left": "the coordinator can start the study again if enough sites remain",
 }
 MENDED = "After you have solved this problem, the coordinator can start the study again"
 NO_COLUMN = (
@@ -70,13 +70,19 @@ class StudyEnd(NamedTuple):
             more = NO_COLUMN if lacking(reason) else MENDED
             return f"ended without a result, because this site refused: {reason}. {more}"
         names = sorted(self.sites)
-        of = f" for {sentence_list(names)}" if names else ""
-        text = ENDS[self.why].format(of=of, sites=sentence_list(names) if names else "a site")
+        of = f" for {_called(names)}" if names else ""
+        text = ENDS[self.why].format(of=of, sites=_called(names) if names else "a site")
         for code, told in REFUSALS.items():
             if found := [name for name in names if self.sites[name] == code]:
                 text += f": {told}" if ":" not in text else f"; {told}"
-                text = text.format(sites=sentence_list(found))
+                text = text.format(sites=_called(found))
         return f"{text}; {THEN.get(self.why, 'you do not have to decide anything')}"
+
+
+def _called(sites: list[str]) -> str:
+    """the sites 'a', 'b' and 'c'"""
+    noun = "site" if len(sites) == 1 else "sites"
+    return f"the {noun} {sentence_list([repr(name) for name in sites])}"
 
 
 def in_study(text: str) -> tuple[str, str]:
@@ -89,7 +95,9 @@ def in_study(text: str) -> tuple[str, str]:
 def check_purpose(text: Any) -> str:
     """Of the coordinator's own file."""
     if not isinstance(text, str) or len(text) > MOST_LETTERS or not printable(text) == text:
-        raise SpecError(f"purpose must be one line of at most {MOST_LETTERS} letters")
+        raise SpecError(
+            f"the purpose of a study must be one line of at most {MOST_LETTERS} characters"
+        )
     return text.strip()
 
 

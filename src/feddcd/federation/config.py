@@ -58,33 +58,38 @@ class Config:
 
             build.check_names(self.spec, absences=True)
         if not self.name or not self.name.isprintable():
-            raise SpecError(f"name must be a text that is not empty, got name={self.name!r}")
+            raise SpecError(
+                "the setting `name` must be a text of one line that is not empty, got "
+                f"name={self.name!r}"
+            )
         if self.spec.tau is not None and self.spec.tau < 2:
-            raise SpecError(f"need tau >= 2, got tau={self.spec.tau}")
+            raise SpecError(f"the setting `tau` must be at least 2, got tau={self.spec.tau}")
         if not 0 < self.port < 2**16:
-            raise SpecError(f"need 0 < port < 65536, got port={self.port}")
+            raise SpecError(f"the setting `port` must be from 1 to 65535, got port={self.port}")
         if self.bind and not _is_address(self.bind):
             raise SpecError(f"bind must be an IP address of this machine, got bind={self.bind!r}")
         if self.fewest < 2:
             raise SpecError(
-                "fewest must be at least 2, because a round needs 2 uploads; got "
+                "the setting `fewest` must be at least 2, because a round needs 2 uploads; got "
                 f"fewest={self.fewest}"
             )
         if self.share not in SHARED:
             raise SpecError(f"share must be {' or '.join(SHARED)}, not {self.share!r}")
         check_purpose(self.purpose)
         if self.answers not in ANSWERS:
-            raise SpecError(f"the setting answers must be sum or each, not {self.answers!r}")
+            raise SpecError(f"the setting `answers` must be 'sum' or 'each', not {self.answers!r}")
         if self.answers and self.plan is not None:
             raise SpecError(
-                "in federation.toml, the setting answers is only for trainings; for a table, "
+                "in federation.toml, the setting `answers` is only for trainings; for a table, "
                 "write this setting into the plan"
             )
         if self.answers == "sum":
             _check_sums(self.spec)
         for what in ("deadline", "patience", "largest", "approvals"):
             if not getattr(self, what) > 0:
-                raise SpecError(f"need {what} > 0, got {what}={getattr(self, what)}")
+                raise SpecError(
+                    f"the setting `{what}` must be above 0, got {what}={getattr(self, what)}"
+                )
 
     @property
     def approvals(self) -> float:
@@ -119,7 +124,8 @@ def _is_address(text: str) -> bool:
 def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and spec.tau < FEWEST:
         raise SpecError(
-            f"with answers = 'sum', a round needs at least {FEWEST} sites; got tau={spec.tau}"
+            f"with answers = 'sum', a round needs at least {FEWEST} sites, so tau must be at least "
+            f"{FEWEST}; got tau={spec.tau}"
         )
     from ..algorithms.catalogue import get_method
 
@@ -132,14 +138,14 @@ def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and row.apart:
         raise SpecError(
             f"with answers = 'sum', {spec.algorithm} needs every site in every round. Remove the "
-            "setting tau: with tau, only one site of a round may be new, and then the sum could "
-            "show the numbers of this site"
+            "setting `tau`. With `tau`, it can happen that only one site of a round is new. Then "
+            "the sum could show the numbers of this site"
         )
     if not row.in_sums:
         raise SpecError(
             f"{spec.algorithm} is not possible with answers = 'sum', because the sites cannot "
             "repeat the steps of this method exactly. You can make a regression table in mode "
-            "sum instead: it has the same result"
+            "`sum` instead: the table has the same result"
         )
 
 
@@ -153,7 +159,7 @@ def _read(path: Path, values: dict[str, Any]) -> Config:
     try:
         plan = _plan(parts, names) if parts else None
         if "name" not in values:
-            raise SpecError("the setting name is missing; write for example: name = 'north'")
+            raise SpecError("the setting `name` is missing; write for example: name = 'north'")
         spec: dict[str, Any] = {"weighting": "samples"}
         spec |= {k: values.pop(k) for k in _OF_SPEC if k in values}
         own = {k: _plain(k, v) for k, v in values.items() if k not in parts}
@@ -168,8 +174,8 @@ def load_study(path: Path, federation: Config, study: str) -> Config:
     for name in values:
         if name in ("name", "host", "port", "bind"):
             raise SpecError(
-                f"{path}: {name} is a setting of the federation, so it cannot be in the "
-                "file of a study"
+                f"{path}: the setting `{name}` belongs to the federation, so write this setting "
+                "into federation.toml, not into the file of a study"
             )
     kept: dict[str, Any] = {n: getattr(federation, n) for n in _TIMES}
     kept |= {"host": federation.host, "port": federation.port, "bind": federation.bind}

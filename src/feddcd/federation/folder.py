@@ -199,10 +199,10 @@ def load_places(folder: FederationFolder) -> list[SitePlace]:
     if away := [name for name in names if not folder.site(name).exists()]:
         at = shlex.quote(shown(folder.path))
         raise SpecError(
-            f"{shown(folder.path / 'sites')} has no folder of {sentence_list(away)}. The commands "
-            "`up` and `simulate` need the folders of all sites on this machine. If your sites are "
-            f"on other machines: feddcd federation serve {at}, and then feddcd federation study "
-            f"{at} NAME --job FILE"
+            f"{shown(folder.path / 'sites')} has no folder of {sentence_list([*map(repr, away)])}. "
+            "The commands `up` and `simulate` need the folders of all sites on this machine. If "
+            f"your sites are on other machines, use: feddcd federation serve {at}, and then feddcd "
+            f"federation study {at} NAME --job FILE"
         )
     return [load_place(folder.site(name)) for name in names]
 

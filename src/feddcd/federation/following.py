@@ -53,12 +53,13 @@ class FollowedJob:
                 )
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
                 raise Refused(
-                    "the agreement of the sites does not have the same sites as this job, or parts "
-                    "of the agreement are missing"
+                    "the agreement of the sites does not have the same sites as this job, or the "
+                    "agreement already leaves out columns"
                 )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
                 raise Refused(
-                    "the job has another codebook than its plan, or the mode of the job is not sum"
+                    "the codebook of the job and the codebook of the plan are different, or the "
+                    "mode of the job is not 'sum'"
                 )
             self._replay = Replay(self.analysis, self.plan, agreement, watch)
         except (FeddcdError, ArithmeticError, LookupError, TypeError, ValueError) as error:
@@ -146,7 +147,7 @@ def _possible(sums: Mapping[str, np.ndarray], sites: int) -> dict[str, np.ndarra
     most = {"n": np.inf, "dropped": np.inf, "support": sites}
     for name, values in sums.items():
         if not np.all((values >= 0) & (values <= most[name]) & np.isfinite(values)):
-            raise Refused(f"a site sent wrong counts: the sum of {name} has an impossible value")
+            raise Refused(f"a site sent wrong counts: the sum of {name!r} has an impossible value")
     return dict(sums)
 
 

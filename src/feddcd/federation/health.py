@@ -40,9 +40,9 @@ PUT_BACK = (
     f"{SETTINGS}: then the rules of this site forget all earlier jobs"
 )
 SAME_PATH = (
-    "if the new file has rows of the same patients, move it to the old path, and write the old "
-    f"path into {SETTINGS} again. If the new file has only other patients, you have nothing to do: "
-    "this warning ends a month after the first job with the new path"
+    "if patients of the old file are in the new file, too, move the new file to the old path, and "
+    f"write the old path into {SETTINGS} again. If the new file has only other patients, do "
+    "nothing: this warning ends a month after the first job with the new path"
 )
 
 
@@ -112,7 +112,7 @@ def _other_path(folder: Path, data: Path) -> str:
         return ""
     if before := list(memory.forgotten()):
         return f"write the old path into {SETTINGS} again: data = {before[-1]!r}"
-    return f"put the data file there, or correct the path in {SETTINGS}"
+    return f"put the data file at this path, or correct the path in {SETTINGS}"
 
 
 def _policy(folder: Path) -> None:
@@ -143,7 +143,7 @@ def _sums(folder: Path) -> None:
         roster, told = load_roster(folder), ""
         with suppress(FeddcdError):  # a site that enrolled again may have a list with older keys
             if (name := roster.own(load_keys(folder)).name) != (own := load_place(folder).client):
-                told = f"{shown(folder / KEYS)} has the keys of {name}, not of {own}"
+                told = f"{shown(folder / KEYS)} has the keys of site {name!r}, not of {own!r}"
         if told:
             raise SpecError(told)
 
@@ -215,9 +215,9 @@ def misnamed(folder: Path) -> Iterator[Trouble]:
             yield Trouble(told, todo, stops=False, kind=told)
     with suppress(FeddcdError):
         for name, meant in doubtful_methods(load_policy(folder / POLICY).methods or ()).items():
-            told = f"the setting methods in {POLICY} names {name!r}, but feddcd has no such method"
+            told = f"the setting 'methods' in {POLICY} has {name!r}, but feddcd has no such method"
             told = printable(f"{told}{meant}")
-            todo = f"correct the name in {POLICY}. If it is a method of another package, leave it"
+            todo = f"correct the name in {POLICY}. If another package has this method, do nothing"
             yield Trouble(told, todo, stops=False, kind=told)
 
 

@@ -34,7 +34,7 @@ class EarlierRoster(NamedTuple):
         keys = {member.name: member for member in now.members} if now else {}
         other = [m.name for m in self.roster.members if keys.get(m.name, m) != m]
         if other:
-            whose = sentence_list(other)
+            whose = f"the site{'s' * (len(other) > 1)} {sentence_list([*map(repr, other)])}"
             lines.append(
                 f"CAREFUL: {whose} {'has' if len(other) == 1 else 'have'} other keys now. Somebody "
                 f"who has the old keys of {whose} could have changed this result. Ask the people "

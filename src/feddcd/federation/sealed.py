@@ -77,7 +77,7 @@ def read_ask(envelope: Envelope) -> SealedAsk:
         federation = str(envelope.meta["federation"])
         return SealedAsk(federation, nonces, tuple(history), arrays["question"])
     except (KeyError, TypeError, ValueError, AttributeError):
-        raise Refused("a question of a training in mode sum cannot be read") from None
+        raise Refused("this site cannot read the question of a training in mode 'sum'") from None
 
 
 def nonce_envelope(client: str, nonce: SignedNonce) -> Envelope:

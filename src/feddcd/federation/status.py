@@ -80,13 +80,14 @@ def unlike(path: Path) -> str:
         return f"there is no folder {path}"
     if not any((path / name).exists() for name in OF_SITE):
         return (
-            f"{path} is neither the folder of a site, because it has no site.toml, nor the folder "
-            "of a coordinator, because it has no federation.toml"
+            f"the folder {path} is neither the folder of a site nor the folder of a coordinator: "
+            "it has no site.toml and no federation.toml"
         )
     return (
-        f"{path} has files of a site, but no site.toml. Put site.toml back from a backup. If there "
-        "is no backup, ask the person at the coordinator to retire this site and to send a new "
-        f"invitation. Then give: feddcd federation enrol INVITATION --data FILE --out {path}"
+        f"the folder {path} has files of a site, but no site.toml. Put site.toml back from a "
+        "backup. If there is no backup, ask the person at the coordinator to retire this site and "
+        "to send a new invitation. Then give: feddcd federation enrol INVITATION --data FILE "
+        f"--out {path}"
     )
 
 
@@ -119,7 +120,7 @@ def _put_behind(
     if (ahead := ahead_of(folder.of_study(study["study"]))) is not None:
         first = next(each for each in studies if each["study"] == ahead.study)
         until = first["waits"].get("until")
-        told = f"; the sites of study {ahead.study} can answer until {until}" if until else ""
+        told = f"; the sites of study '{ahead.study}' can answer until {until}" if until else ""
         study["stands"] = f"{ahead.words()}{told}"
 
 
@@ -285,7 +286,7 @@ def path_of_job(path: Path, name: str) -> Path:
         return path
     found = studies_of_job(FederationFolder(path), name)
     if len(found) > 1:
-        names = " or ".join(f"{s['study']}/{s['job']}" for s in found)
+        names = " or ".join(f"'{s['study']}/{s['job']}'" for s in found)
         raise SpecError(f"several studies have the job {found[0]['job']}; write {names}")
     study = FederationFolder(path).of_study(found[0]["study"])
     return path if found[0]["study"] == OWN else study.results

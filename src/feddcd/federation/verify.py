@@ -56,8 +56,8 @@ class Verified(NamedTuple):
         job, roster = self.proof.job, self.proof.roster
         answers = len(self.proof.exchanges)
         return [
-            f"{site}: signed the roster, a nonce for this job, and {answers} masked answers "
-            "(one for the counts, and one for each exchange)"
+            f"{site}: signed the roster, a nonce (a random number) for this job, and {answers} "
+            "masked answers (one for the counts, and one for each other exchange)"
             if site in job.cohort
             else f"{site}: signed the roster, and takes no part in this job"
             for site in roster.names
@@ -86,7 +86,7 @@ def verify_proof(proof: JobProof) -> Verified:
             f"{error}"
         ) from None
     if follow.result is None:
-        raise Refused("the proof ends before the end of the job")
+        raise Refused("the proof is incomplete: it ends before the end of the job")
     result: Any = follow.result
     return Verified(proof, result.with_sites({"all": follow.dropped}, {}), tuple(sums))
 
@@ -95,7 +95,7 @@ def check_table(found: Verified, table: Path) -> list[str]:
     """The table beside a proof, and what else is beside it, follows from the proof, to the
     last digits; what is not there is not looked at. The names of what was compared."""
     if not table.is_file():
-        raise Refused(f"{table.name} is missing, so the proof cannot be compared with a table")
+        raise Refused(f"{table.name} is missing, so feddcd cannot compare it with the proof")
     return check_files(found, table.parent)
 
 
@@ -253,19 +253,20 @@ def check_own(found: Verified, client: str, entries: Iterable[Mapping[str, Any]]
     less. The study, as the log has it."""
     job, own = found.proof.job, {}
     if client not in job.cohort:
-        raise Refused(f"{client} takes no part in the job of this proof")
+        raise Refused(f"the site {client!r} takes no part in the job of this proof")
     for entry in entries:
         if entry.get("name") == job.digest.hex() and "sha256" in entry:
             run = own.setdefault(entry["job"], ({}, entry.get("study", "")))
             run[0][entry["exchange"]] = entry["sha256"]
     if not own:
-        raise Refused(f"the log of {client} has no answer to the job {job.short} of this proof")
+        told = f"the log of the site {client!r} has no answer to the job {job.short}"
+        raise Refused(f"{told} of this proof")
     words = (each.answers[client].words for each in found.proof.exchanges)
     proven = {number: hashlib.sha256(each).hexdigest() for number, each in enumerate(words)}
     same = [study for logged, study in own.values() if logged == proven]
     if not same:
-        told = f"the proof and the log of {client} contain different answers of {client}"
-        raise Refused(f"{told} to the job {job.short}")
+        told = f"the proof and the log of the site {client!r} contain different answers"
+        raise Refused(f"{told} of this site to the job {job.short}")
     return same[0]
 
 

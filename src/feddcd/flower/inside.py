@@ -180,4 +180,6 @@ def _call(call: Callable[[Any], Any], request: Any) -> Any:
             return None
         raise _errors.FlowerError(f"the SuperLink refused: {said or error}") from None
     except httpx.HTTPError as error:
-        raise _errors.FlowerError(f"the SuperLink does not answer: {error}") from None
+        raise _errors.FlowerError(
+            f"the SuperLink (Flower's server) does not answer: {error}"
+        ) from None

@@ -213,7 +213,7 @@ def main(desk: DeskRoute | None = None) -> None:
         "--secret",
         required=True,
         type=Path,
-        help=("the file with the secret that the coordinator sends to this port"),
+        help="the file with the secret that the coordinator sends when it calls this program",
     )
     own, flowers = parser.parse_known_args()
     sys.argv = ["flower-superlink", *flowers]

@@ -203,7 +203,7 @@ class SiteNode:
         what = read_plain(run_from_proto, told.run)
         name = printable(f"{what.fab_id} {what.fab_version}"[:200])
         self._say(
-            f"run {run}, bundle {name}: feddcd {version('feddcd')} on this machine answers this run"
+            f"run {run} (Flower bundle {name}): feddcd {version('feddcd')} on this machine answers"
         )
         if what.fab_id != BUNDLE:
             story = f"run {run} came with the code {name}, sha256 {printable(what.fab_hash[:64])}"
@@ -281,7 +281,7 @@ class SiteNode:
             why = self.clock.problem()
             if not why and self._node.node_id:
                 raise Forgotten("the SuperLink does not know the number of this site") from None
-            why = why or "the coordinator knows neither the key nor the number of this site"
+            why = why or "the coordinator does not know this site (its key or its number)"
             raise _errors.FlowerError(f"{self._address} does not accept this site: {why}") from None
 
     def _beat(self) -> bool:

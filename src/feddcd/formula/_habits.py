@@ -13,12 +13,12 @@ KNOWN = (
     *ROW_WISE, *CATEGORIES, *BASES, *CONTRASTS, "I", "c", "cut", "offset", "cbind",
 )  # fmt: skip
 LIST = (
-    f"{', '.join(ROW_WISE)}, I(...) with arithmetic and comparisons, C(x) or factor(x), "
-    "cut(x, c(...)), bs, ns and rcs with given knots, poly(x, 2, raw=TRUE), offset(...) "
-    "and, on the left, cbind(a, b)"
+    f"{', '.join(ROW_WISE)} and offset; I(...) with arithmetic and comparisons; C(x) or factor(x) "
+    "for categories; cut(x, c(...)) for classes; bs, ns and rcs with given knots; "
+    "poly(x, 2, raw=TRUE); and cbind(a, b) on the left side"
 )
 CUT_POINT = "Write the cut point as a number, for example I(x > 50)"
-BEFORE = "Compute this column in the data file, and name it in the formula"
+BEFORE = "Compute this column, save it in the data file, and write its name in the formula"
 AGREED = "Write a number that all sites agree on, for example I(x - 50)"
 SCALED = "Write I((x - 50) / 10) with numbers that all sites agree on, or set <standardize>"
 CLASSES = "Write cut(x, c(0, 50, 100)) to make classes with given cut points"
@@ -35,7 +35,7 @@ SPLINE = (
     "Write ns(x, knots=c(30, 50), Boundary.knots=c(20, 80)), with knots that all sites agree on"
 )
 COMPARED = "Write a comparison, as in I((x > 5) * x)"
-NUMERIC = "Write the column without this function: feddcd already uses numbers as numbers"
+NUMERIC = "Write only the name of the column: feddcd needs no function to use its values as numbers"
 HABITS = {  # what to do instead
     "relevel": "Write C(x, ref='a')",
     "reorder": "Write C(x, levels=c('a', 'b'))",
@@ -56,11 +56,13 @@ HABITS = {  # what to do instead
     "strata": "With <site_effects>, each site has its own intercept",
     "cluster": "For standard errors by cluster, set <covariance>",
     "Surv": "feddcd has no survival analysis",
-    "weights": "Give the weights outside of the formula",
+    "weights": "Leave the weights out of the formula, and set <sample_weight>",
 }  # fmt: skip
 
 
-SETTINGS = {"standardize": True, "site_effects": "fixed", "covariance": "cluster"}
+SETTINGS = {
+    "standardize": True, "site_effects": "fixed", "covariance": "cluster", "sample_weight": None,
+}  # fmt: skip
 
 
 def named_settings(told: str) -> dict[str, Any]:

@@ -105,7 +105,7 @@ class _Parser:
         self.depth += step
         if self.depth > DEEPEST:
             raise SpecError(
-                f"formula: more than {DEEPEST} brackets or signs are nested in each other"
+                f"formula: more than {DEEPEST} brackets or signs are inside each other; use fewer"
             )
 
     def comparison(self) -> Node:
@@ -114,7 +114,7 @@ class _Parser:
             return left
         node = Compare(mark.kind, left, self.chain(0))
         if self.token.kind in COMPARED:
-            hint = "I((a < x) * (x < b)) is 1 where both comparisons are true"
+            hint = "Write I((a < x) * (x < b)), which is 1 in rows where both comparisons are true"
             raise self.wrong("write only one comparison at a time", hint=hint)
         return node
 

@@ -114,7 +114,7 @@ def _check_number(node: Node, kinds: Kinds) -> None:
             raise SpecError(told + _without_base(node))
         case _:
             raise SpecError(
-                f"formula: {short(node)} is not a number that can be computed from one row"
+                f"formula: feddcd cannot compute a number in each row from {short(node)}"
             )
 
 
@@ -165,7 +165,8 @@ def _check_compared(node: Node, left: Node, right: Node, kinds: Kinds) -> None:
         told = f"{short(node)}: categories can be compared only with == and !="
         raise SpecError(f"formula: {told}")
     if find(levels, word) is None:
-        told = f"{short(node)}: {column.name} has only the levels {listed(map(label, levels))}"
+        told = f"{short(node)}: the column {column.name!r} has only the levels "
+        told += listed(map(label, levels))
         raise DataError(f"formula: {told}", column=column.name)
 
 
@@ -210,7 +211,7 @@ def _value(node: Node, frame: Any) -> Any:
             return FUNCTIONS[function](_value(inner, frame))
         case Compare(mark, left, right):
             return _compared(mark, left, right, frame)
-    raise SpecError(f"formula: {short(node)} is not a number that can be computed from one row")
+    raise SpecError(f"formula: feddcd cannot compute a number in each row from {short(node)}")
 
 
 def _compared(mark: str, left: Node, right: Node, frame: Any) -> np.ndarray:

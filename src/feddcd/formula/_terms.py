@@ -157,7 +157,8 @@ class _Expansion:
                 raise SpecError(f"formula: write I({short(node)}) for {short(node)}")
             case Dot():
                 raise SpecError(
-                    "formula: '.' can be used only where the names of the columns are known"
+                    "formula: '.' is not possible here, because feddcd does not know the names of "
+                    "the columns; write the names"
                 )
             case Number(value):
                 if value in (0, 1):
@@ -204,7 +205,9 @@ class _Expansion:
     def times(self, mark: str, left: list[int], right: list[int]) -> list[int]:
         self.steps += len(left) * len(right)
         if self.steps > MOST_STEPS:
-            raise SpecError(f"formula: the products give more than {MOST_STEPS:,} pairs of terms")
+            raise SpecError(
+                f"formula: the products combine more than {MOST_STEPS:,} pairs of terms; use fewer"
+            )
         if mark == "/":
             whole = 0
             for term in left:
@@ -219,7 +222,7 @@ class _Expansion:
 
     def check(self, count: int) -> None:
         if count > MOST_TERMS:
-            raise SpecError(f"formula: there are more than {MOST_TERMS:,} terms")
+            raise SpecError(f"formula: there are more than {MOST_TERMS:,} terms; use fewer")
 
     def variable(self, node: Node) -> int:
         if isinstance(node, Call) and node.function == "offset":

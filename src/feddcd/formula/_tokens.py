@@ -18,13 +18,16 @@ LOOKALIKES = {
     "−": "-", "–": "-", "—": "-", "×": "*", "∗": "*", "·": "*", "÷": "/", "∼": "~", "˜": "~",
     "‘": "'", "’": "'", "“": '"', "”": '"', "„": '"', "´": "'", "≤": "<=", "≥": ">=", "≠": "!=",
 }  # fmt: skip
-IN_BACKTICKS = "Put a name with this character into backticks"
+IN_BACKTICKS = "If the name of a column has this character, put the name into backticks"
 OTHERS = {
     "|": (
         "A formula has no random effects and no 'or'. With <site_effects>, each site has its own "
         "intercept"
     ),
-    "&": "A formula has no 'and'. I((a > 5) * (b < 3)) is 1 where both comparisons are true",
+    "&": (
+        "A formula has no 'and'. Write I((a > 5) * (b < 3)), which is 1 in rows where both "
+        "comparisons are true"
+    ),
     "!": "A formula has no 'not'. Write I(x <= 5) for 'not x > 5'",
     "%": (
         "A formula has no %in%, %% or %/%. For an interaction, write a:b. For a comparison, "
@@ -35,8 +38,8 @@ OTHERS = {
     "$": "Write only the name of the column",
     "@": "Write only the name of the column",
     "#": (
-        f"A formula cannot contain a comment. {IN_BACKTICKS}, or delete the # and everything "
-        "after it"
+        f"A formula cannot contain a comment. {IN_BACKTICKS}. If not, delete the # and everything "
+        "after the #"
     ),
     ";": "Write only one formula",
 }

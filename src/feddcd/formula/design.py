@@ -92,7 +92,7 @@ def learn(formula: Formula, kinds: Kinds) -> FormulaDesign:
     variables = [variable(node, kinds) for node in found.variables]
     blocks = _blocks(found, variables)
     if sum(map(_width, blocks)) > MOST_COLUMNS:
-        raise SpecError(f"formula: there are more than {MOST_COLUMNS:,} columns")
+        raise SpecError(f"formula: the formula makes more than {MOST_COLUMNS:,} columns")
     columns = [DesignColumn(INTERCEPT, INTERCEPT, ())] if found.intercept else []
     for block, term in zip(blocks, found.terms, strict=True):
         told = ":".join(text_of(found.variables[i]) for i in members(term))
@@ -103,7 +103,8 @@ def learn(formula: Formula, kinds: Kinds) -> FormulaDesign:
     if len(set(names)) < len(names):
         twice = next(name for name in names if names.count(name) > 1)
         raise SpecError(
-            f"formula: two columns would have the name {twice!r}; rename one column of the table"
+            f"formula: two columns of the model would have the same name {twice!r}; rename a "
+            "column of the data"
         )
     kinds = {name: kinds[name] for name in formula.right_columns}
     return FormulaDesign(formula, kinds, found.intercept, blocks, found.offsets, tuple(columns))
@@ -139,8 +140,8 @@ def _check_plain(values: pd.Series, name: str) -> None:
         not isinstance(v, str | bool | Number | np.bool) or isinstance(v, complex) for v in first
     ):
         told = (
-            f"{name} contains values such as {first[0]!s:.50}, but a formula works only with "
-            "numbers and words: change this column in the data file"
+            f"the column {name!r} contains values such as {first[0]!s:.50}, but a formula works "
+            "only with numbers and words: change this column in the data file"
         )
         raise DataError(told, column=name)
 
@@ -191,8 +192,8 @@ def _check_offset(node: Node, kinds: Kinds) -> None:
         check_number(node, kinds)
     except DataError as error:
         told = (
-            f"offset({short(node)}) must be one column of numbers, but {error.column} "
-            "contains words"
+            f"offset({short(node)}) must be one column of numbers, but the column "
+            f"{error.column!r} contains words"
         )
         raise DataError(f"formula: {told}", column=error.column) from None
 

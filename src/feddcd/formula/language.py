@@ -92,7 +92,7 @@ class Formula(NamedTuple):
             if "`" in name or not name.strip():
                 told = (
                     f"the name of the column {clipped(name)!r} cannot be written in a formula; "
-                    "rename this column, or write the names of the columns in place of '.'"
+                    "rename this column. Or, in place of '.', write the names of all other columns"
                 )
                 raise DataError(f"formula: {told}", column=name)
         right = without_dot(self.right, others)

@@ -35,8 +35,8 @@ def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
             sentences.append(f"{title_of(rows)}: no method reached any gap of Table 2.")
             continue
         sentences.append(
-            f"{title_of(rows)}: {_wins(rounds, len(setups))} needed the fewest rounds, and "
-            f"the clients sent the fewest vectors with {_wins(vectors, len(setups))}."
+            f"{title_of(rows)}: {_wins(rounds, len(setups))} needed the fewest rounds. "
+            f"The clients sent the fewest vectors with {_wins(vectors, len(setups))}."
         )
     for rows in together(table3, "problem", "data"):
         names = most_accurate(rows)
@@ -50,10 +50,10 @@ def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
 
 
 def _wins(times: Counter[str], setups: int) -> str:
-    """FedDCD (3 of 4 setups) and FedAvg (1)"""
+    """FedDCD (in 3 of 4 setups) and FedAvg (in 1)"""
     ranked = times.most_common()
     of = ["" if k else f" of {count(setups, 'setup')}" for k in range(len(ranked))]
-    wins = [f"{name} ({n}{more})" for (name, n), more in zip(ranked, of, strict=True)]
+    wins = [f"{name} (in {n}{more})" for (name, n), more in zip(ranked, of, strict=True)]
     return sentence_list(wins)
 
 

@@ -93,7 +93,7 @@ def _check(future: Future) -> None:
         future.result()
     except BrokenProcessPool:
         raise FolderError(
-            "a process of this grid stopped too early; perhaps the machine has too little memory. "
+            "one of the processes stopped too early; perhaps the machine has too little memory. "
             "feddcd keeps the finished cells: give the same command again to continue"
         ) from None
 

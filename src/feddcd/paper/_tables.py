@@ -121,7 +121,7 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
         notes = [COUNTED, *(said for name, said in told.items() if name in there), *notes]
         if best is not None:
             notes.insert(
-                0, f"The gap is the distance to {best}, the best objective that the authors saw."
+                0, f"The gap is the distance to {best}, the best objective that the authors found."
             )
         blocks.append(Block(title_of(block), notes, head, groups))
     return blocks

@@ -12,7 +12,7 @@ from typing import NamedTuple, NoReturn
 import numpy as np
 
 from .._errors import DataError
-from .._text import plural
+from .._text import listed, plural
 from ..data.files import cache_dir
 
 NAME = "authors-results"
@@ -109,9 +109,8 @@ def authors_absent() -> DataError:
     if named := os.environ.get("FEDDCD_REFERENCE"):
         where = f"{named} (from {variable})"
     return DataError(
-        f"{NAME}: feddcd needs the authors' results as two tables and cannot download them, "
-        "because "
-        f"the authors' repository {REPOSITORY} does not have these tables. Put {RUNS_FILE} "
+        f"{NAME}: feddcd needs the authors' results as two tables. It cannot download them, "
+        f"because the authors' repository {REPOSITORY} does not have these tables. Put {RUNS_FILE} "
         f"(columns {', '.join(RUNS)}) and {CURVES_FILE} (columns {', '.join(CURVES)}) into {where}"
     )
 
@@ -124,7 +123,9 @@ def load_authors() -> dict[str, AuthorsRun] | None:
         return None
     if len(here) == 1:
         other = CURVES_FILE if here == [RUNS_FILE] else RUNS_FILE
-        raise DataError(f"{folder} has {here[0]}, but {other} is missing; feddcd needs both files")
+        raise DataError(
+            f"the folder {folder} has {here[0]}, but {other} is missing; feddcd needs both files"
+        )
     lines = _by_run(_lines(folder / RUNS_FILE, RUNS))
     curves = _curves(folder / CURVES_FILE, set(lines))
     return {run: _run(line, curves[run]) for run, line in lines.items()}
@@ -138,7 +139,7 @@ def _lines(file: Path, columns: tuple[str, ...]) -> Iterator[_Line]:
                 header = next(reader, [])
                 if missing := [column for column in columns if column not in header]:
                     noun = "column" if len(missing) == 1 else "columns"
-                    told = f"the header does not have the {noun} {', '.join(missing)}"
+                    told = f"the header does not have the {noun} {listed(missing)}"
                     _Line(file, 1, {}).refuse(told)
                 for row in filter(None, reader):
                     line = _Line(file, reader.line_num, dict(zip(header, row, strict=False)))

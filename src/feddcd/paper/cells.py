@@ -138,7 +138,8 @@ def tuned_settings(problem: str, split: str) -> dict[str, Settings]:
     rows = _tuned_file().get(problem, {}).get("two-class" if split == "two-class" else "iid")
     if not rows:
         raise SpecError(
-            f"there are no tuned settings for {problem} with the split {split}: run feddcd tune"
+            f"there are no tuned settings for the problem {problem!r} with the split {split!r}: "
+            "run feddcd tune"
         )
     keep = ("lr", "epochs", "m", "eta")
     return {name: {k: row[k] for k in keep if k in row} for name, row in rows.items()}

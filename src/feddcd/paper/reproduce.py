@@ -49,15 +49,15 @@ DIFFERENCES = (
         "setting r is (tau-1)/(N-1) in the paper's text and tau/N in the authors' code."
     ),
     (
-        "The reported model is the mean of the cohort's models w_i, as in the authors' code "
-        "(AccFedDCD: of the second cohort). In the paper's text, the method returns the model "
-        "w_i of one random client."
+        "The reported model is the mean of the cohort's models w_i, as in the authors' code. For "
+        "AccFedDCD, it is the mean of the second cohort. In the paper's text, the method returns "
+        "the model w_i of one random client."
     ),
     "The paper says that rows are divided among clients at random. The authors' code does not "
     "shuffle: it cuts the file, in its order, into parts of equal size, one for each client.",
     (
-        "Newton's method: the paper's text says 10 steps. The authors' code makes up to 50 "
-        "steps, until the gradient is below 1e-6."
+        "Newton's method: the paper's text says 10 steps. The authors' code takes at most "
+        "50 steps, and stops earlier if the gradient is below 1e-6."
     ),
     (
         "FedAvg and FedProx on softmax: the authors' code uses one sample for each step; the "
@@ -65,15 +65,15 @@ DIFFERENCES = (
         "size and the best number of epochs (5 or 20) of the grid in tuned.toml."
     ),
     (
-        "MLP: the paper's text says 20 steps of Adam. But the objective after the first round in "
-        "the authors' files is that of 20 epochs, not of 20 steps. In the authors' code, each "
-        "local solver starts at the mean of the models, and the dual step does not contain l2."
+        "MLP: the paper's text says 20 steps of Adam. But in the authors' files, the objective "
+        "after the first round fits 20 epochs, not 20 steps. In the authors' code, each local "
+        "solver starts at the mean of the models, and the dual step does not contain l2."
     ),
     (
         "Two-class split: the authors' files have an objective that weights clients by their "
-        "numbers of rows. But the method minimises the sum without weights. This page "
-        "reports the objective that "
-        "the method minimises, so its optimum differs from the authors' optimum."
+        "numbers of rows. But the method minimises the sum without weights. This page reports the "
+        "objective that the method minimises. So the optimum on this page differs from the "
+        "authors' optimum."
     ),
     (
         "In the paper's figures, the curves of the dual methods are one round too late. The "
@@ -81,10 +81,10 @@ DIFFERENCES = (
     ),
     (
         "Some numbers of Table 2 differ from the authors' own files. MNIST softmax, tau=10, "
-        "eps=1e-2: Table 2 has 19 rounds for FedDCD, but the file has 21. MLP, eps=1e-2: Table 2 "
-        "has 99 rounds for FedProx (tau=30), 44 for SCAFFOLD (tau=30) and 418 for SCAFFOLD "
-        "(tau=10), but in the files these runs did not reach the gap. For tau=5 the authors "
-        "published no files."
+        "eps=1e-2: Table 2 has 19 rounds for FedDCD, but the authors' file has 21. MLP, eps=1e-2: "
+        "Table 2 has 99 rounds for FedProx (tau=30), 44 for SCAFFOLD (tau=30) and 418 for SCAFFOLD "
+        "(tau=10). But in the authors' files, these runs did not reach the gap. For tau=5, the "
+        "authors published no files."
     ),
     (
         "Table 3 shows the best accuracy of all rounds, not the accuracy after the last round. "
@@ -121,7 +121,7 @@ def reproduce(
     parts, folder = list(PARTS) if what == "all" else [what], Path(out)
     cells = grid(parts, list(problems), variant, seeds)
     if not cells:
-        raise SpecError(f"the paper has no {what} for {', '.join(problems)}")
+        raise SpecError(f"the paper has no {what} for {', '.join(map(repr, problems))}")
     results = run_grid(cells, folder, watch)
     folder.mkdir(parents=True, exist_ok=True)
     authors = load_authors()

@@ -175,7 +175,7 @@ def _stack_sparse(blocks: Sequence[scipy.sparse.csr_array], dtype: type) -> Spar
 def _check_padded(N: int, n: int, need: int) -> None:
     remedy = (
         "use fewer clients, clients with similar numbers of rows, or dtype = 'float32'. feddcd "
-        f"adds rows of zeros, so that each client has {n} rows, as many as the largest client"
+        f"adds rows of zeros to each client, until it has {n} rows, as many as the largest client"
     )
     check_fits(need, f"the rows of {N} clients", remedy)
 

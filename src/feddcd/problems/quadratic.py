@@ -82,7 +82,9 @@ def worst_case_chain(N: int, d: int, *, alpha: float, beta: float) -> Quadratic:
     On the infinite chain w*_i = q^i, q = (s-1)/(s+1), s = sqrt(β/(N α)); d cuts it off.
     """
     if not beta > N * alpha > 0:
-        raise SpecError(f"need beta > N alpha > 0, got alpha={alpha}, beta={beta}, N={N}")
+        raise SpecError(
+            f"the chain needs beta > N alpha > 0, got alpha={alpha}, beta={beta}, N={N}"
+        )
     M = np.zeros((N, d, d))
     M[0, 0, 0] = 1
     for i in range(d - 1):

@@ -145,7 +145,7 @@ class Architecture:
         self.module, self.loss, self.score, self.shape = module, loss, score, shape
         if not jax.tree.leaves(eqx.filter(module, eqx.is_inexact_array)):
             raise SpecError(
-                f"the model ({type(module).__name__}) has no array of floating-point "
+                f"the model (of the type {type(module).__name__}) has no array of floating-point "
                 "numbers, so there "
                 "is nothing to train"
             )

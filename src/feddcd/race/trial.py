@@ -80,6 +80,6 @@ def _check_settings(row: Method, w) -> None:
         except TypeError as error:
             if "unexpected keyword" in str(error):
                 raise SpecError(
-                    f"the method {row.name} has the setting {name!r}, but "
+                    f"the method {row.name!r} has the setting {name!r}, but its class "
                     f"{row.algorithm.__name__} has no field {name!r}"
                 ) from None

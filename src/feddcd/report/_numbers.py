@@ -39,16 +39,17 @@ PAPER = (
     "algorithm", "bits", "gap, at most", "accuracy", "uploads to 1e-3", "MB to 1e-3",
     "uploads to 1e-6", "MB to 1e-6",
 )  # fmt: skip
-BITS = "bits: the methods send each number with this number of bits"
+BITS = "bits: how many bits a method uses to send one number"
 MOST = "gap, at most"  # what is proven of the distance to the optimum; in files gap_at_most
 GAP = (
     f"{MOST}: the objective of a run, minus the best lower bound that any of these runs proved. "
-    "The distance to the optimum can be smaller"
+    "The true gap can be smaller"
 )
 TO = "uploads to 1e-3: the uploads until the gap was at most 1e-3"
 TO_OWN = (
-    "uploads to 1e-3: the uploads until the objective was at most 1e-3 above the lower bound that "
-    "the run proved by its end. At that upload, the certified gap of the run can have been larger"
+    "uploads to 1e-3: the uploads until the objective was at most 1e-3 above the best lower bound "
+    "of the whole run. If the run proved this bound later, the certified gap at that upload may "
+    "have been larger"
 )
 
 
@@ -184,7 +185,7 @@ def table_notes(entries: Sequence[RunEntry]) -> list[str]:
     if any(name.startswith("MB") for name in head):
         notes += left_out(entries)
     missed = [tiny(target) for target in TARGETS if f"MB to {tiny(target)}" not in head]
-    notes += [f"A gap of {target} is not proven for any method." for target in missed]
+    notes += [f"No method reached a proven gap of {target}." for target in missed]
     return notes + [as_sentence(said) for said in loose_bound(entries)[:1]]
 
 
@@ -202,9 +203,10 @@ def unequal(entries: Sequence[RunEntry]) -> list[str]:
     if len(bits) < 2:
         return []
     return [
-        "the methods send their numbers with different numbers of bits, so the bytes do not "
-        "depend on the methods alone.",
-        f"To compare the methods at equal bits, use --bits {min(bits)} or --bits {max(bits)}.",
+        "the methods use different numbers of bits to send one number. A method that uses fewer "
+        "bits sends fewer bytes for the same numbers.",
+        "To compare the methods with the same number of bits, use "
+        f"--bits {min(bits)} or --bits {max(bits)}.",
     ]
 
 
@@ -220,14 +222,14 @@ def loose_bound(entries: Sequence[RunEntry]) -> list[str]:
         return []
     there = {e.label for e in entries} | {str(e.config.get("algorithm")) for e in entries}
     others = [name for name in ("fedqn", "pointsaga") if name not in there]
-    add = f", or add {' or '.join(others)} to the comparison" if others else ""
+    add = f", or add the method {' or '.join(others)}" if others else ""
     return [
         "the best lower bound that a run proved is far below all objectives: the smallest gap is "
         f"{tiny_bound(smallest)}, but the objectives of the runs differ by at most "
         f"{tiny_bound(apart)}. The "
         "differences between the gaps are "
         "right, but the gaps themselves may be much too large.",
-        f"For a better bound, use more rounds{add}.",
+        f"For a larger lower bound, use more rounds{add}.",
     ]
 
 

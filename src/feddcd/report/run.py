@@ -31,28 +31,30 @@ TERMS = {
     "works on its own data and sends one answer.",
     "Upload, MB up": "an upload is one answer of one client. Some methods send one number for "
     "each weight of the model; other methods send a whole matrix. So the report also counts "
-    "bytes: 1 MB is a million bytes. Fewer bytes are better.",
-    "Objective": "the number that training makes small: the average error over the clients, "
-    "plus a small penalty on large weights.",
+    "bytes; fewer bytes are better. 1 MB is a million bytes.",
+    "Objective": "the number that training makes as small as possible: the average error over "
+    "the clients, plus a small penalty on large weights.",
     "Certified gap": (
-        "a proven limit. No model of this kind can have an objective that is lower by more "
-        "than the certified gap. The true distance may be smaller, but never larger. A certified "
-        "gap uses only lower bounds that the run itself proved."
+        "a proven limit: the objective is at most this much above the best possible objective of "
+        "any model of this kind. The true distance may be smaller, but never larger. A lower bound "
+        "is a number that no objective can be below. A certified gap uses only lower bounds that "
+        "the run itself proved."
     ),
     "Gap, at most": (
         "in a comparison: the objective of a run, minus the best lower bound that any run on the "
         "page proved. The true distance to the best objective may be smaller, but never larger."
     ),
     "Dual residual": (
-        "some methods must keep a sum over all clients at zero. In FedDCD, for example, this is "
-        "the sum of the clients’ vectors. The dual residual shows how far the sum is from zero. "
-        "The dual residual should be as small as rounding errors."
+        "some methods must keep a sum over all clients at zero. For example, FedDCD must keep "
+        "the sum of the clients’ vectors at zero. The dual residual shows how far the sum is from "
+        "zero. The dual residual should be as small as rounding errors."
     ),
     "1e-3, 1e-6": (
-        "0.001 and 0.000001. “Uploads to 1e-3” counts the uploads until the objective was "
-        "at most 0.001 above the best lower bound that any run on this page proved. At this "
-        "upload, the run’s own certified gap may still have been larger. A dash means that a run "
-        "did not reach this goal, or that its number of uploads is not known."
+        "0.001 and 0.000001. “Uploads to 1e-3” is the number of uploads until the objective "
+        "was at most 0.001 above the best lower bound. This is the best of the lower bounds that "
+        "the runs on this page proved. At that time, the certified gap of the run itself may still "
+        "have been larger. A dash means that a run did not reach this goal, or that its number of "
+        "uploads is not known."
     ),
 }
 
@@ -122,16 +124,16 @@ def run_summary(entry: RunEntry) -> list[str]:
         return [f"{_name(entry)} has not run a round yet."]
     start = f"{_name(entry)} ran {count(history.last('round'), 'round')}{_cohort(entry)}"
     value, proven = history.last("objective"), certified(entry)
-    is_ = f"; the model’s objective is {fixed(value, 4)}" if math.isfinite(value) else ""
+    is_ = f". The model’s objective is {fixed(value, 4)}" if math.isfinite(value) else ""
     if math.isfinite(proven):
-        told = f"it is proven to be within {_within(proven)} of the best possible objective"
-        sentences = [f"{start}{is_}, and {told}."]
+        told = f"is proven to be within {_within(proven)} of the best possible objective"
+        sentences = [f"{start}{is_}. This objective {told}."]
     else:
         sentences = [f"{start}{is_}.", _why_unproven([entry])]
     accuracy = history.last("accuracy")
     if math.isfinite(accuracy):
         what = "score" if has_own_score(entry) else "accuracy"
-        sentences.append(f"Its {what} is {score(entry, accuracy)}, {accuracy_means(entry)}.")
+        sentences.append(f"The {what} is {score(entry, accuracy)}, {accuracy_means(entry)}.")
     uploads = count(history.last("uploads"), "upload")
     sentences.append(f"The clients sent {uploads}, {size(history.last('bytes_up'))} in all.")
     return sentences
@@ -220,7 +222,7 @@ def _ranking(entries: Sequence[RunEntry], costs: dict[int, Cost], target: float)
         sentences.append(f"{names} needed the fewest uploads: {price}.")
     missed = [i for i in range(len(entries)) if i not in costs]
     if missed:
-        sentences.append(f"For {_names(entries, missed)} this distance is not proven.")
+        sentences.append(f"It is not proven that {_names(entries, missed)} reached this.")
     return sentences
 
 
@@ -269,7 +271,7 @@ def _why_unproven(entries: Sequence[RunEntry]) -> str:
     if len(told) == 1 and (reason := told.pop()):
         return f"There is no certificate, because {reason}."
     if entries and all(find(entry, "l2") == 0 for entry in entries):
-        return "There is no certificate, because a bound can be proven only with l2 above 0."
+        return "There is no certificate: feddcd can prove a bound only with a penalty (l2 above 0)."
     return "There is no certificate, because the model is not convex."
 
 

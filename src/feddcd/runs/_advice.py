@@ -64,8 +64,8 @@ def _speed(power: np.ndarray, gap: np.ndarray, floor: float) -> float | None:
 def _doubt(name: str, value: float, speed: float) -> str:
     seen = max(speed, 0.01)
     return (
-        f"{name} = {value:.3g} may be a wrong setting: the certified gap fell only "
-        f"{seen:.2g} times as fast as this {name} promises. Try --set "
+        f"{name} = {value:.3g} may be a wrong setting: the certified gap fell too slowly, at only "
+        f"{seen:.2g} of the speed that this {name} promises. Try --set "
         f"{name}={value * seen * (1 - seen / 4):.2g}, or another method: {OTHERS}."
     )
 

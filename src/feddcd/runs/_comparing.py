@@ -120,7 +120,8 @@ def compare(
     odd = [label for label in settings if label not in methods]
     if odd:
         raise SpecError(
-            f"settings contains {listed(odd)}, but the methods are only {listed(methods)}"
+            f"settings has an entry for {listed(odd)}, but this comparison runs only "
+            f"{listed(methods)}"
         )
     spec, given = collect(data, **shared, options=options)
     if resume and out is not None:
@@ -176,7 +177,7 @@ def labelled(algorithms: Algorithms) -> dict[str, str | AbstractAlgorithm]:
         labels = ", ".join(f'"{same} {k}": {same}(...)' for k in (1, 2))
         raise SpecError(
             f"two algorithm objects are of the class {same}, so their runs would have the same "
-            f"label: give a dict with a label for each, for example {{{labels}}}"
+            f"label. Give a dict with a label for each, for example {{{labels}}}"
         )
     if len(methods) != len(algorithms) or not methods:
         raise SpecError(f"name at least one algorithm, and each only once; got {list(algorithms)}")
@@ -227,7 +228,7 @@ def repeat(
         [0, 1]
     """
     if isinstance(seeds, bool) or not isinstance(seeds, int) or not 1 <= seeds <= MOST:
-        raise SpecError(f"need 1 <= seeds <= {MOST}, got seeds={seeds!r}")
+        raise SpecError(f"seeds must be a whole number from 1 to {MOST}; got {seeds!r}")
     split = seed if split_seed is None else split_seed
     if options.get("resume") and out is not None:
         check_longer(Path(out), options.get("rounds", Spec.rounds))

@@ -49,7 +49,7 @@ def ending(
     if isinstance(built.federation.algorithm, FedQN) and not convex:
         return Ending(
             "FedQN is made for convex models, and this model is not convex, so the result may be "
-            "bad. Compare the result with the methods feddcd and fedavg."
+            "bad. Compare this result with the results of the methods feddcd and fedavg."
         )
     if convex and built.spec.l2 == 0 and all_right(built.federated, w):
         return Ending(
@@ -79,8 +79,8 @@ def _next(built: Built, given: Inputs, history: History) -> str:
     other = "--algorithm " + ("pointsaga" if name == "fedqn" else "fedqn")
     if given.algorithm is None and not get_method(name).exact:
         return (
-            f"With the method {name}, the gap may stay above this target, however many rounds it "
-            f"runs: use {other}."
+            f"With the method {name}, the gap may stay above this target, so more rounds may not "
+            f"help: use {other}."
         )
     if _is_flat(history["certified_gap"]):
         return f"The gap does not fall any more, so more rounds will not help: use {other}."
@@ -102,7 +102,7 @@ def unproven(history: History, problem: Clients) -> str:
         return "no round has run"
     if not is_convex(problem):
         return "the model is not convex"
-    return "a bound can be proven only with l2 above 0"
+    return "feddcd can prove a bound only with a penalty (l2 above 0)"
 
 
 def remedy(built: Built, given: Inputs) -> str:

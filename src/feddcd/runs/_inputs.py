@@ -134,8 +134,7 @@ def choose(
     if odd:
         raise SpecError(
             f"{name} is an algorithm object and already has its settings, so leave out "
-            f"{', '.join(odd)}. With an algorithm object, you can give only the setting "
-            f"{BITS_SETTING}"
+            f"{', '.join(map(repr, odd))}. You can give only the setting {BITS_SETTING!r}"
         )
     spec = dataclasses.replace(
         spec, algorithm=name, settings=settings, given=(*spec.given, "algorithm")
@@ -178,10 +177,10 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
         if not callable(loss) and score is None:
             return model, loss
         raise SpecError(
-            "leave out loss and score: the model "
-            f"{model if isinstance(model, str) else type(model).__name__} has its own. You can "
-            "give loss and score only for a model that is a module: both are functions of (model, "
-            "x, y)"
+            "leave out the arguments 'loss' and 'score': the model "
+            f"{model if isinstance(model, str) else type(model).__name__!r} has its own. You can "
+            "give a loss and a score only for a model that is a module of the library equinox. "
+            "Both are functions of (model, x, y)"
         )
     if not callable(loss):
         raise SpecError(
@@ -193,7 +192,8 @@ def _model(model: Any, loss: Any, score: Callable | None) -> tuple[Any, float | 
 
 def _check_family(family: AbstractFamily) -> None:
     if family.targets not in get_args(Targets):
-        raise SpecError(f"targets must be one of {get_args(Targets)}, not {family.targets!r}")
+        told = f"one of the words {', '.join(map(repr, get_args(Targets)))}, not {family.targets!r}"
+        raise SpecError(f"{type(family).__name__}.targets must be {told}")
     k = 2 if family.targets == "classes" else 1
     z = jax.ShapeDtypeStruct((3, k), jnp.float32)
     shape = jax.eval_shape(family.value, z, z).shape
@@ -219,7 +219,7 @@ def _of_data(
         if isinstance(model, Architecture) and pooled.shape is not None:
             given = given._replace(model=model.reshape(pooled.shape))
         if pooled.parts is not None and (parts is not None or "partition" in fields):
-            raise SpecError("each client has its own table, so leave out parts and partition")
+            raise SpecError("each client has its own table: leave out 'parts' and 'partition'")
         parts = pooled.parts if parts is None else parts
         given = given._replace(data=pooled.data, names=pooled.names)
         more["data"] = pooled.data.name
@@ -234,12 +234,12 @@ def _names(names: Sequence[str] | None, given: Inputs) -> tuple[str, ...] | None
         return given.names
     if given.problem is None and given.parts is None:
         told = "you can give names only with a problem, with parts or with a list of tables"
-        raise SpecError(f"leave out names: {told}")
+        raise SpecError(f"leave out the argument 'names' (of the clients): {told}")
     N = len(given.parts or ()) if given.problem is None else len(given.problem.mu)
     if len(names) != N:
         raise SpecError(
-            f"names contains {plural(len(names), 'name')} for {plural(N, 'client')}: give one name "
-            "for each client"
+            f"the argument 'names' has {plural(len(names), 'name')}, but the number of clients is "
+            f"{N}: give one name for each client"
         )
     return tuple(map(str, names))
 
@@ -263,9 +263,9 @@ def _check_beside(problem, data, model, score, parts, options: Mapping[str, Any]
     if np.ndim(problem.mu) != 1 or len(shapes) != 1:
         raise SpecError(
             f"{type(problem).__name__} must contain all N clients: the first axis of each "
-            "array must have length N, and mu must have shape (N,). But mu has shape "
+            "array must have length N, and mu must have shape (N,). Here, mu has shape "
             f"{np.shape(problem.mu)}, and the first axes have the lengths {first}"
-            f"{'; some arrays are single numbers, without an axis' * (() in shapes)}"
+            f"{'. Some arrays are single numbers and have no axis' * (() in shapes)}"
         )
 
 
@@ -288,8 +288,8 @@ def start_of(problem: AbstractProblem, w: Params | None) -> Params:
         w = jnp.zeros(problem.b.shape[-1], dtype)
     else:
         raise SpecError(
-            f"feddcd does not know the shape of w in {type(problem).__name__}: give the first "
-            "model with w=..."
+            f"feddcd does not know the shape of the model w in {type(problem).__name__}: give the "
+            "model with which the run starts, as w=..."
         )
     value = jax.eval_shape(lambda f, w: tree.take(f, 0)(w), problem, w)
     if value.shape != ():

@@ -20,7 +20,7 @@ def make_participation(spec: Spec, N: int, federated: Federated) -> AbstractPart
     tau = max(2, math.ceil(N / PART)) if spec.tau is None else spec.tau
     kind, _, argument = spec.participation.partition(":")
     if N < 2:
-        raise SpecError(f"need at least 2 clients, got N={N}")
+        raise SpecError(f"a training needs at least 2 clients, got {N}")
     check_tau(tau, N)
     if kind == "everyone" and spec.tau is not None and tau != N:
         raise SpecError(
@@ -52,16 +52,16 @@ def check_everyone(spec: Spec, N: int, tau: int) -> None:
     if has_everyone(spec, N, tau):
         return
     away = _some_away(spec, N, tau)
-    now, todo = [], []
+    now, todo, rest = [], [], ", and leave out <tau>" if away and spec.tau is not None else ""
     if away:
         now.append(f"{tau} of {N} clients take part (participation {spec.participation})")
-        todo.append("<participation>" + " without <tau>" * (spec.tau is not None))
+        todo.append("<participation>")
     if spec.loss > 0:
         now.append(f"uploads get lost (loss {spec.loss:g})")
         todo.append("<loss>")
     raise SpecError(
-        f"{spec.algorithm} needs all clients in every round, but {' and '.join(now)}: set "
-        f"{' and '.join(todo)}",
+        f"the method {spec.algorithm} needs all clients in every round, but "
+        f"{' and '.join(now)}: set {' and '.join(todo)}{rest}",
         settings={"participation": "everyone", "loss": 0, "tau": None},
     )
 
@@ -71,6 +71,6 @@ def _probability(text: str, default: float) -> float:
         return float(text) if text else default
     except ValueError:
         raise SpecError(
-            f"the participation available:{text} is not valid; write the probability as a "
+            f"the participation 'available:{text}' is not valid; write the probability as a "
             "number, for example available:0.5"
         ) from None

@@ -39,8 +39,8 @@ def check_parts(parts: list[np.ndarray], rows: int) -> None:
     held = np.bincount(np.concatenate([np.zeros(0, int), *parts]), minlength=rows)
     if held.max() > 1:
         raise SpecError(
-            f"row {held.argmax()} is in parts {held.max()} times, but each row must be in exactly "
-            "one part"
+            f"row {held.argmax()} occurs {held.max()} times in the argument 'parts', but each row "
+            "must be in exactly one part"
         )
     if absent := int(np.sum(held == 0)):
         raise SpecError(

@@ -15,8 +15,8 @@ STAND_IN = "fedavg"  # for checks before the data are known: it asks for nothing
 
 
 OF_SETTINGS = (
-    f"method: {Spec.algorithm}, because a setting of a method is given, but no method; to use "
-    "another method, add --algorithm"
+    f"method: {Spec.algorithm}, because the command has a setting of a method, but does not name "
+    "the method; to use another method, add --algorithm"
 )
 
 
@@ -40,13 +40,16 @@ def choose_method(*, convex: bool, l2: float, size: int, everyone: bool) -> Meth
     """By the model (`size` is its number of parameters), the penalty and whether all clients take
     part in every round."""
     if not convex:
-        why = "it needs no step size. The model is not convex, so no method can give a proof"
+        why = (
+            "it needs no step size. The model is not convex, so no method can prove how far its "
+            "result is from the best one"
+        )
         return MethodChoice("feddcd", why)
     if l2 <= 0 and size > LARGE and everyone:
         why = (
             f"the model is convex and has more than {LARGE:,} parameters, there is no penalty "
-            "(l2 = 0), and all clients take part in every round. In a comparison of this kind, the "
-            "clients sent the fewest bytes with this method"
+            "(l2 = 0), and all clients take part in every round. When we compared "
+            "methods in such a case, the clients sent the fewest bytes with this method"
         )
         return MethodChoice("fedlbfgs", why)
     why = (

@@ -213,14 +213,14 @@ def check_names(spec: Spec, *, absences: bool = False) -> None:
         raise SpecError(f"l2 must be a finite number >= 0, got l2={spec.l2:g}")
     if spec.l2 == 0 and row.needs_l2:
         raise SpecError(
-            f"{spec.algorithm} needs a penalty, because the loss of each client must be strongly "
-            "convex: set l2 > 0, got l2=0 (fedqn, fednewton and fedlbfgs also work "
-            "with l2=0)"
+            f"the method {spec.algorithm} needs a penalty, because the loss of each client must be "
+            "strongly convex: set l2 > 0, got l2=0 (the methods fedqn, fednewton and fedlbfgs also "
+            "work with l2=0)"
         )
     if absences and row.needs_everyone:
         raise SpecError(
-            f"{row.name} needs all sites in every round, but in a federation a site can be "
-            "absent: choose another method"
+            f"the method {row.name} needs all sites in every round, but in a federation a site can "
+            "be absent: choose another method"
         )
     known = known_settings(spec, row)
     for key in spec.settings:
@@ -287,14 +287,14 @@ def _check_size(row: Method, most: int, federated: Federated) -> None:
     p = sum(x.size for x in jax.tree.leaves(federated.w))
     if p > most:
         raise SpecError(
-            f"{row.name} keeps a {p} x {p} matrix for each client, and works only with at most "
-            f"{most} parameters: use pointsaga"
+            f"the method {row.name} keeps a {p} x {p} matrix for each client, and works only with "
+            f"at most {most} parameters: use the method pointsaga"
         )
 
 
 def _check_rate(spec: Spec, federated: Federated, settings: dict[str, Any]) -> None:
     if "lr" not in settings and not np.isfinite(federated.problem.loss_beta).all():
         raise SpecError(
-            f"{spec.algorithm} cannot choose a step size, because the curvature of the model "
-            f"{spec.model} has no known bound: set the step size, for example --set lr=0.01"
+            f"the method {spec.algorithm} cannot choose a step size, because the curvature of the "
+            f"model {spec.model} has no known bound: set the step size, for example --set lr=0.01"
         )

@@ -74,13 +74,14 @@ class Comparison(AbstractComparison):
         folder = Path(folder)
         if any(folder.glob("seed-*/*/summary.json")):
             raise disk.FolderError(
-                f"{folder} contains several seeds: read this folder with "
-                f"feddcd.Repeats.load({str(folder)!r})"
+                f"the folder {str(folder)!r} contains runs with several seeds: read this folder "
+                f"with feddcd.Repeats.load({str(folder)!r})"
             )
         names = sorted(path.parent.name for path in folder.glob("*/summary.json"))
         if not names:
             raise disk.FolderError(
-                f"{folder} contains no comparison: no folder in it has a summary.json"
+                f"the folder {str(folder)!r} contains no comparison: none of its folders has a "
+                "file summary.json"
             )
         found, order = {name: Result.load(folder / name) for name in names}, []
         if (folder / "compare.csv").exists():

@@ -40,7 +40,7 @@ def create(folder: Path, spec: Spec, *, overwrite: bool = False) -> None:
         raise FolderError(f"{folder} is a file, not a folder")
     if (folder / "checkpoint.npz").exists() and not overwrite:
         raise FolderError(
-            f"{folder} already contains a run. Continue this run with --resume "
+            f"the folder {folder} already contains a run. Continue this run with --resume "
             f"{shlex.quote(str(folder))}, or choose another --out"
         )
     folder.mkdir(parents=True, exist_ok=True)
@@ -136,19 +136,21 @@ def load_checkpoint(
     if meta.get("format") != FORMAT:
         raise FolderError(
             f"{path} has the format {meta.get('format')}, but this version of feddcd reads the "
-            f"format {FORMAT}; use the version that wrote this file"
+            f"format {FORMAT}; use the version of feddcd that wrote this file"
         )
     if meta.get("problem") != _fingerprint(spec):
         raise FolderError(
-            f"{path} was written with other settings. To continue this run, the settings in "
-            f"{folder / 'config.toml'} and in this call must be the same as before"
+            f"{path} was written with other settings. To continue this run, use the same settings "
+            f"as before, in {folder / 'config.toml'} and in your call. Only rounds, target_gap and "
+            "eval_every may change"
         )
     if meta.get("digest") != _digest(arrays):
         raise FolderError(f"{path} is damaged: its checksum does not match its contents")
     if meta.get("origin") != origin:
         raise FolderError(
-            f"{path} was written with other data, other parts or another algorithm object. To "
-            "continue this run, give the same data, parts and algorithm as before"
+            f"{path} was written with other data, with other parts (the rows of each client) or "
+            "with another algorithm object. To continue this run, give the same data, parts and "
+            "algorithm as before"
         )
     try:
         return tree.restore(like, arrays), meta.get("known", {})  # of 0.2.0 nothing

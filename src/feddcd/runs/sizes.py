@@ -67,8 +67,9 @@ def _returned(algorithm: AbstractAlgorithm, name: str, other: str, state: Any, f
     told = lambda made: jax.tree.map(lambda x: jax.numpy.shape(x), made)
     if jax.tree.structure(found[0]) != jax.tree.structure(state) or told(found[0]) != told(state):
         raise SpecError(
-            f"{where} must return a state like the state that it got, with arrays of the shapes "
-            f"{told(state)}, but it returned a state with arrays of the shapes {told(found[0])}"
+            f"{where} must return a state with the same structure as the state that it got. The "
+            f"arrays of that state have the shapes {told(state)}; in the returned state, they have "
+            f"the shapes {told(found[0])}"
         )
     return found
 

@@ -90,8 +90,8 @@ class Spec:
     def __post_init__(self):
         if isinstance(self.tau, float) and 0 < self.tau < 1:
             raise SpecError(
-                "tau is the number of clients in a round, not their share: for 30 % of 20 clients, "
-                f"give 6; got tau={self.tau:g}"
+                "tau is the number of clients in a round, not a share of the clients: for 30 % of "
+                f"20 clients, give 6; got tau={self.tau:g}"
             )
         for f in dataclasses.fields(self):
             value = typed(Spec, f.name, getattr(self, f.name))
@@ -177,7 +177,7 @@ def parse_setting(text: str) -> tuple[str, Setting]:
         except ValueError:
             parsed = value
     if not isinstance(parsed, bool | int | float | str):
-        raise SpecError(f"{key} must be one number or one word, got {value!r}")
+        raise SpecError(f"the setting {key!r} must be one number or one word, got {value!r}")
     return key, parsed
 
 
@@ -203,8 +203,8 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Setting]:
         if key in found and found[key] != value:
             option = "--bits or " * (key.rpartition(".")[2] == "bits")
             raise SpecError(
-                f"the setting {key} has two values, {found[key]} and {value}: give only one, with "
-                f"{option}--set"
+                f"the setting {key!r} has two values, {found[key]} and {value}: give only one of "
+                f"them, with {option}--set"
             )
         found[key] = value
     return found

@@ -19,8 +19,8 @@ def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
     leaves, structures = zip(*map(jax.tree.flatten, runs), strict=True)
     if any(structure != structures[0] for structure in structures):
         raise SpecError(
-            "only runs with the same method, the same shapes and the same static settings can run "
-            "at the same time"
+            "runs can run at the same time only if they have the same method, arrays of the "
+            "same shapes, and the same settings, except settings that are arrays"
         )
     columns = list(zip(*leaves, strict=True))
     same = [all(_equal(leaf, column[0]) for leaf in column) for column in columns]

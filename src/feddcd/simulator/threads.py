@@ -62,7 +62,7 @@ def check_work(*programs: Any) -> None:
         return
     need = sum(m.temp_size_in_bytes + m.output_size_in_bytes - m.alias_size_in_bytes for m in found)
     remedy = "use a method that stores less for each client, dtype = 'float32', or FEDDCD_THREADS=1"
-    check_fits(need, "beside the data and the states of the clients, the rounds", remedy)
+    check_fits(need, "in addition to the data and the states of the clients, the rounds", remedy)
 
 
 def worthwhile_threads(fed: Federation) -> int:

@@ -22,8 +22,9 @@ def row_count(f: AbstractProblem) -> int:
     """Rows of the arrays, padding included; a problem without rows is refused."""
     if f.capacity is None:
         raise SpecError(
-            f"feddcd does not know how many rows {type(f).__name__} has, so the solver cannot draw "
-            "mini-batches. Give it the property `capacity`, or use the solver gd, lbfgs or newton"
+            f"feddcd does not know how many rows a problem of the class {type(f).__name__} has, so "
+            "the solver cannot draw mini-batches. Define the property `capacity` in this class, or "
+            "use the solver gd, lbfgs or newton"
         )
     return f.capacity
 

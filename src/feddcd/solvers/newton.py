@@ -39,7 +39,7 @@ class NewtonCG(AbstractLocalSolver):
 
     def __check_init__(self):
         if self.space not in ("auto", "samples", "parameters"):
-            raise SpecError(f"space must be auto, samples or parameters, not {self.space!r}")
+            raise SpecError(f"space must be 'auto', 'samples' or 'parameters', not {self.space!r}")
 
     def prepare(self, f: AbstractProblem) -> AbstractProblem:
         """With every client's Gram matrix, where the sample space will be used."""

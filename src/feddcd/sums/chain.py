@@ -56,7 +56,8 @@ def begin(
     me, fresh = roster.own(keys).name, X25519PrivateKey.from_private_bytes(secret)
     if nonces.get(me) != public_half(secret):
         raise Refused(
-            "this site lost its key for the job, or has the key of another job; start a new job"
+            "this site lost its key for the job, or has the key of another job; start a new job "
+            "at the coordinator"
         )
     private = secret + keys.agreement.private_bytes_raw()
     roots = {OWN: derived(private, "feddcd-own-2", identity)}

@@ -71,7 +71,7 @@ class Job:
     def check(self, roster: Roster) -> "Job":
         """Refused unless it fits the roster."""
         if self.mode not in MODES:
-            raise Refused(f"the mode of a job must be one of {', '.join(MODES)}")
+            raise Refused(f"the mode of a job must be {' or '.join(map(repr, MODES))}")
         if self.roster != roster.digest.hex():
             raise Refused("the job is for another roster (another list of sites)")
         fewest = FEWEST if self.mode == "sum" else 1
@@ -95,18 +95,22 @@ def job_id(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> bytes
     """32 bytes. Refused unless every site of the cohort, and no other, has signed a nonce."""
     job.check(roster)
     if set(nonces) != set(job.cohort):
-        raise Refused("the job must have a nonce of each site of its cohort, and of no other site")
+        raise Refused(
+            "the job must have a nonce (a new random number) of each site that takes part in the "
+            "job, and of no other site"
+        )
     fields = []
     for name in job.cohort:
         nonce, signature = nonces[name]
         if not (isinstance(nonce, bytes) and len(nonce) == NONCE):
-            raise Refused(f"the nonce of {name} does not have {NONCE} bytes")
+            raise Refused(f"the nonce of site {name!r} does not have {NONCE} bytes")
         try:
             signing.verify_nonce(roster[name].signing, job.digest, nonce, signature)
         except Refused:
-            raise Refused(f"the nonce of {name} was not signed with the key of {name}") from None
-        check_agreement(nonce, f"the nonce of {name}")
+            told = f"the nonce of site {name!r} was not signed with the key of this site"
+            raise Refused(told) from None
+        check_agreement(nonce, f"the nonce of site {name!r}")
         fields += [name.encode(), nonce]
     if len({nonces[name].nonce for name in job.cohort}) < len(job.cohort):
-        raise Refused("two sites have the same nonce")
+        raise Refused("two sites have the same nonce, but each nonce must be a new random number")
     return digest("feddcd-job-id-2", job.digest, *fields)

@@ -41,7 +41,8 @@ class SiteKeys:
                 self._secrets[other] = self.agreement.exchange(key)
             except ValueError:  # a point of low order: the secret would be known to all
                 raise Refused(
-                    "the key of another site is weak, because other people could compute its masks"
+                    "the key of another site is weak, because other people could compute the masks "
+                    "of that site"
                 ) from None
         return self._secrets[other]
 

@@ -52,7 +52,7 @@ class Layout:
         for slot in self.slots:
             _check(slot)
         if len({slot.name for slot in self.slots}) < len(self.slots):
-            raise SpecError("an answer has the same part twice")
+            raise SpecError("two parts of an answer have the same name")
         if not 0 < sum(slot.words for slot in self.slots) < MOST_WORDS:
             raise SpecError(f"an answer must have 1 to {MOST_WORDS:,} words of 64 bits")
         wide = [slot for slot in self.slots if slot.kind == "sum"]
@@ -77,7 +77,7 @@ class Layout:
         for slot in self.slots:
             if np.shape(values[slot.name]) != slot.shape:
                 raise DataError(
-                    f"the part {slot.name} has the shape {np.shape(values[slot.name])}, but its "
+                    f"the part {slot.name!r} has the shape {np.shape(values[slot.name])}, but its "
                     f"shape in the layout of the answer is {slot.shape}"
                 )
         try:
@@ -150,9 +150,9 @@ def _slot(item: Any) -> Slot:
 
 def _check(slot: Slot) -> None:
     if not (isinstance(slot.name, str) and 0 < len(slot.name) <= LONGEST_NAME):
-        raise SpecError(f"the name of a part must have 1 to {LONGEST_NAME} letters")
+        raise SpecError(f"the name of a part must have 1 to {LONGEST_NAME} characters")
     if slot.kind not in KINDS:
-        raise SpecError(f"the kind of a part must be one of {', '.join(KINDS)}")
+        raise SpecError(f"the kind of a part must be one of these: {', '.join(map(repr, KINDS))}")
     sizes = isinstance(slot.shape, tuple) and all(type(n) is int for n in slot.shape)
     if not (sizes and len(slot.shape) <= 4 and all(0 <= n < MOST_WORDS for n in slot.shape)):
         raise SpecError(
@@ -160,7 +160,7 @@ def _check(slot: Slot) -> None:
         )
     if (slot.kind == "max") != (slot.grid is not None):
         raise SpecError(
-            "a part of the kind max must have a grid, and no other part may have a grid"
+            "a part of the kind 'max' must have a grid; a part of another kind must have none"
         )
     if slot.grid is not None:
         slot.grid.check()
@@ -170,7 +170,9 @@ def _encode(slot: Slot, x: np.ndarray) -> np.ndarray:
     if slot.grid is not None:
         return levels.encode(x, slot.grid).ravel()
     if not np.all((np.abs(x) <= LARGEST_COUNT) & (x == np.rint(x))):
-        raise DataError(f"{slot.name} must be a whole number of at most {LARGEST_COUNT}")
+        raise DataError(
+            f"the part {slot.name!r} must have whole numbers of at most {LARGEST_COUNT}"
+        )
     return x.astype(np.int64).view(np.uint64)
 
 

@@ -56,7 +56,7 @@ def masked(
     if me not in chosen:
         raise Refused("this site is not in the cohort of the job")
     if len(ctx) != CTX:
-        raise SpecError(f"a context must have {CTX} bytes")
+        raise SpecError(f"the context of the masks must have {CTX} bytes")
     others = [name for name in chosen if name != me]
     if not {OWN, *others} <= set(chain.keys):
         raise Refused("this site does not have the mask keys for a site of the cohort")

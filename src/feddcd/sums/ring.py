@@ -25,7 +25,7 @@ def encode(x: np.ndarray) -> np.ndarray:
     x = np.asarray(x, np.float64).ravel()
     size = np.abs(x)
     if not np.all(size < LARGEST):  # NaN, too
-        raise DataError(f"a number is not finite, or is {LARGEST:.3g} or more in size")
+        raise DataError(f"a number is not finite, or its absolute value is {LARGEST:.3g} or more")
     mantissa, exponent = np.frexp(size)
     shift = exponent.astype(np.int64) - 53 - UNIT
     small = shift < 0  # has bits below the unit

@@ -68,8 +68,8 @@ class Roster:
         _check_distinct(self.members)
         if unknown := set(self.signatures) - set(self.names):
             raise Refused(
-                f"the roster has a signature of {printable(min(unknown))}, but this site is not in "
-                "the roster"
+                f"the roster has a signature of the site {printable(min(unknown))!r}, but this "
+                "site is not in the roster"
             )
 
     @property
@@ -85,7 +85,7 @@ class Roster:
 
     def __getitem__(self, name: str) -> RosterMember:
         if name not in self._by_name:
-            raise Refused(f"{printable(str(name))} is not in the roster")
+            raise Refused(f"the site {printable(str(name))!r} is not in the roster")
         return self._by_name[name]
 
     @cached_property
@@ -116,12 +116,13 @@ class Roster:
         """Refused unless every member has signed it."""
         for name, member in self._by_name.items():
             if name not in self.signatures:
-                raise Refused(f"{name} has not signed the roster (the list of sites)")
+                raise Refused(f"the site {name!r} has not signed the roster (the list of sites)")
             try:
                 signing.verify_roster(member.signing, self.digest, self.signatures[name])
             except Refused:
                 raise Refused(
-                    f"the signature of {name} in the roster was not made with the key of {name}"
+                    f"the signature of the site {name!r} in the roster was not made with the key "
+                    "of this site"
                 ) from None
         return self
 
@@ -168,7 +169,10 @@ def check_name(name: Any) -> str:
     if not (isinstance(name, str) and 0 < len(name) <= LONGEST_NAME):
         raise Refused(f"the name of a site must have 1 to {LONGEST_NAME} letters")
     if not name.isprintable() or name != name.strip():
-        raise Refused(f"the name {printable(name)!r} of a site has letters that cannot be shown")
+        raise Refused(
+            f"the name {printable(name)!r} of a site has characters that cannot be shown, or has "
+            "spaces at its ends"
+        )
     if name != unicodedata.normalize("NFKC", name):
         raise Refused(f"the site's name {name!r} has letters that look like other letters")
     if len(scripts := _scripts(name)) > 1:
@@ -191,14 +195,14 @@ def _checked(member: RosterMember) -> RosterMember:
     name = check_name(member.name)
     for key in (member.signing, member.agreement):
         if not (isinstance(key, bytes) and len(key) == KEY):
-            raise Refused(f"a key of {name} does not have {KEY} bytes")
+            raise Refused(f"a key of the site {name!r} does not have {KEY} bytes")
     if int.from_bytes(member.signing, "little") % 2**255 >= PRIME or _weak(member.signing):
-        raise Refused(f"the signing key of {name} is weak")
-    check_agreement(member.agreement, f"the agreement key of {name}")
+        raise Refused(f"the signing key of the site {name!r} is weak")
+    check_agreement(member.agreement, f"the agreement key of the site {name!r}")
     try:
         Ed25519PublicKey.from_public_bytes(member.signing)
     except ValueError:
-        raise Refused(f"the signing key of {name} is weak") from None
+        raise Refused(f"the signing key of the site {name!r} is weak") from None
     return member
 
 
@@ -209,7 +213,9 @@ def check_agreement(key: bytes, whose: str) -> None:
     try:
         X25519PrivateKey.generate().exchange(X25519PublicKey.from_public_bytes(key))
     except ValueError:
-        raise Refused(f"{whose} is weak, because other people could compute its masks") from None
+        raise Refused(
+            f"{whose} is weak, because other people could compute the masks of that site"
+        ) from None
 
 
 # y of the points of order 1, 2, 4 and 8: signatures by them fit any message
@@ -237,7 +243,7 @@ def _check_distinct(members: Iterable[RosterMember]) -> None:
         if folded in names:
             raise Refused(f"two sites have the name {member.name!r}, or names that look the same")
         if keys & {member.signing, member.agreement} or member.signing == member.agreement:
-            raise Refused(f"a key of {member.name} is twice in the roster")
+            raise Refused(f"a key of the site {member.name!r} occurs twice in the roster")
         names.add(folded)
         keys |= {member.signing, member.agreement}
 

@@ -18,8 +18,8 @@ BYTES = 20
 GROUP = 4  # letters
 PURPOSE = b"feddcd-token-1"
 NO_TOKEN = (  # the same for all: who asks without a token does not learn who is invited
-    "no invitation that is valid now has this token. Perhaps the coordinator made a newer "
-    "invitation for this site, or took this invitation back: ask the person at the coordinator"
+    "no valid invitation has this token. Perhaps the coordinator made a newer invitation for this "
+    "site, or took this invitation back: ask the person at the coordinator"
 )
 
 

@@ -31,10 +31,10 @@ from ._quality import calibration, calibration_table, residuals, roc_curve
 __all__ = ["journal_table", "write"]
 TERMS = {
     "Coefficient": (
-        "the change for one more unit of a column, while the other columns do not "
-        "change. A coefficient is a change of the outcome (linear), of the logarithm of "
-        "the odds (logistic) or of the logarithm of the expected count (Poisson). A "
-        "coefficient does not show a cause."
+        "in a linear model, how much the outcome changes if a column is one unit higher and the "
+        "other columns stay the same. In a logistic model, the logarithm of the odds changes by "
+        "this amount; in a Poisson model, the logarithm of the expected count. A coefficient does "
+        "not show a cause."
     ),
     "Odds ratio, rate ratio": (
         "the effect as a factor. A ratio of 1 is no effect, 2 is twice the odds (or the "
@@ -46,12 +46,13 @@ TERMS = {
     ),
     "z or t, and p": (
         "z or t is the coefficient divided by its standard error. p says how often chance alone "
-        "would give a coefficient this far from zero, or further. The numbers z, t and p do not "
+        "would give a coefficient at least this far from zero. The numbers z, t and p do not "
         "say how large or how important an effect is."
     ),
     "Certified error": (
-        "the largest distance that a coefficient can have from the coefficient of the pooled "
-        "rows. The certified error is proven, and its unit is one standard error. The true "
+        "the largest possible distance between a coefficient of this report and the same "
+        "coefficient of the pooled rows (the rows of all sites in one table). The certified "
+        "error is proven, and its unit is one standard error. The true "
         "distance may be smaller, but never larger."
     ),
     "Exchange, upload": "in an exchange the coordinator asks the sites for sums over their rows. "
@@ -162,7 +163,7 @@ def _sites(fit: TableResult) -> str:
     head = ["site", *shown.values(), "the rows of this site alone give a finite estimate"]
     if fit.leave_one_out is not None:
         head.append(
-            "estimated largest change of a coefficient without this site, in standard errors"
+            "largest change of any coefficient without this site (an estimate, in standard errors)"
         )
         rows = [[*row, _largest(fit, row[0])] for row in rows]
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]

@@ -78,7 +78,7 @@ def not_drawn(fit: TableResult, drawn: Sequence[Coefficient]) -> list[str]:
         )
     if any(held_at(fit, c) for c in drawn):
         lines.append(
-            "If a column is in an interaction, the line of this column shows its effect at one "
+            "If a column is in an interaction, the line of this column shows the effect at one "
             "value of the other column. The line names this value, for example: at age = 0."
         )
     if any((made := fit.made_of(c.column)) and len(made.parts) > 1 for c in drawn):
@@ -116,8 +116,8 @@ def _of_curves(fit: TableResult, terms: Entangled, none: str) -> list[str]:
     if not terms.curves:
         return []
     return [
-        f"{none} {_listed(fit, terms.curves)}: several of these coefficients belong to the same "
-        "column and change together (a power, a polynomial or a spline), so no single one is an "
+        f"{none} {_listed(fit, terms.curves)}: in a power, a polynomial or a spline, several "
+        "coefficients belong to the same column and change together. One of them alone is not an "
         "effect. The regression table has all coefficients."
     ]
 

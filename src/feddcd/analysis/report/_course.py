@@ -19,14 +19,14 @@ NAMES = ("exchanges", "certified error, in standard errors")
 
 def course(fit: TableResult) -> str:
     drawn = convergence(fit)
-    note = "Nothing was proven at any exchange, so there is no curve."
+    note = "No exchange proved a bound on the error, so there is no curve."
     if drawn:
         note = (
             "The line is the largest possible error of any coefficient, in standard errors. The "
-            "dashed line is the requested error."
+            "dashed line is the requested error (tol)."
         )
         if not np.isfinite(fit.history["certified_error"]).all():
-            note += " If an exchange has no dot, nothing was proven yet at this exchange."
+            note += " An exchange without a dot did not prove a bound on the error."
     return page.section(
         "Appendix: what is proven, and how many exchanges and bytes were needed",
         page.paragraph(note),
@@ -111,7 +111,7 @@ def _choice(fit: TableResult) -> str:
     did = "A federation would need" if fit.pooled else "The fit needed"
     told += f" {counted(fit.answers)}" if fit.pooled else ""
     return page.lines([
-        f"<p>Method: <strong>{escape(choice.method)}</strong>: {reason}.</p>",
+        f"<p>Method: <strong>{escape(choice.method)}</strong> ({reason}).</p>",
         table("Expected cost of each method, used only to choose a method before the fit", head,
               ("", rows)),
         page.paragraph(

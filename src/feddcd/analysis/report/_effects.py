@@ -18,7 +18,10 @@ from ._words import strongest
 
 MOST = 24  # coefficients in one forest
 UNLIKE = 30.0  # a ratio of standard errors above which one axis would not serve all
-STEP = "The amount behind “per” is a round number near the standard deviation of the column."
+STEP = (
+    "The amount after “per” is the size of the increase: a round number near the standard "
+    "deviation of the column."
+)
 REACH = 1.5  # how far, in spans of the pooled intervals, sites may stretch the axis
 
 
@@ -138,8 +141,8 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
         )
     if unlike:
         sentences.append(
-            "The columns have very different units, so each line of the figure has its own scale. "
-            "The numbers below a line are the ends of its scale."
+            "The columns have very different units, so each effect has its own scale. "
+            "The two numbers below an effect are the ends of its scale."
         )
     if fit.site_table is None:
         sentences.append("The sites’ own estimates are not shown.")

@@ -19,7 +19,7 @@ GROUPS = 10
 Z = 1.959964
 SUPPRESSED = (
     "Small groups are joined with their neighbours until each group has at least "
-    f"{SMALL:.0f} rows (if rows have weights: a weight of at least {SMALL:.0f})."
+    f"{SMALL:.0f} rows (if rows have weights: weights with a sum of at least {SMALL:.0f})."
 )
 
 
@@ -108,8 +108,9 @@ def calibration(fit: TableResult) -> str:
     caption = (
         f"Calibration: the rows are divided into {count(len(x), 'group')} by their prediction. On "
         "the dotted line, the observed value equals the predicted value. The sites count their "
-        f"rows {_ranges(fit)}. Neighbouring ranges make a group with about a tenth of the rows; "
-        "no range is divided, so the groups can have different numbers of rows. "
+        f"rows {_ranges(fit)}. feddcd joins neighbouring ranges to groups with about a tenth of "
+        "the rows each. feddcd does not divide a range, so the groups can have different numbers "
+        "of rows. "
         f"{_bars(fit)} {SUPPRESSED}"
     )
     axis = charts.linear(low, high)
@@ -151,12 +152,12 @@ def roc_curve(fit: TableResult) -> str:
     alt = f"ROC curve with an area between {curve.low:.3f} and {curve.high:.3f}."
     caption = (
         f"ROC curve. The area under the curve is between {curve.low:.3f} and {curve.high:.3f} "
-        "(0.5 is chance, 1 is perfect). feddcd knows only these two limits of the area, because "
-        "the sites send sums over groups of rows with similar predictions, and not the order of "
-        "the rows in a group. The lower limit is the area for the worst order, and the upper "
-        "limit is the area for the best order. If a careful site joins groups of its rows, both "
-        "limits are approximate. The area was measured on the rows of the fit. For new rows the "
-        f"area is usually smaller. {SUPPRESSED}"
+        "(0.5 is chance, 1 is perfect). feddcd knows only these two limits of the area. The "
+        "reason: the sites send sums over groups of rows with similar predictions, but not the "
+        "order of the rows in a group. The lower limit is the area for the worst order, and the "
+        "upper limit is the area for the best order. If a careful site joins groups of its rows, "
+        "both limits are approximate. The area was measured on the rows with which the model was "
+        f"fitted. For new rows the area is usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
     without, having = (
@@ -197,9 +198,10 @@ def residuals(fit: TableResult) -> str:
 
 
 def _ranges(fit: TableResult) -> str:
-    width = {"binomial": "of equal width", "gaussian": "of equal width, with open ends"}
-    width = width.get(fit.family, "of equal width on the logarithmic scale, with open ends")
-    return f"in {0 if fit.bins is None else len(fit.bins)} ranges of the prediction, {width}"
+    width = "" if fit.family in ("binomial", "gaussian") else " on the logarithmic scale"
+    ends = "; the first and the last range have no outer limit" * (fit.family != "binomial")
+    bins = 0 if fit.bins is None else len(fit.bins)
+    return f"in {bins} ranges of the prediction, of equal width{width}{ends}"
 
 
 def _bars(fit: TableResult) -> str:

@@ -132,8 +132,8 @@ def about(fit: TableResult) -> str:
     effects = _listed(fit)
     listed = fit.original_table.loc[[c.label for c in effects]]
     clear = (listed["ci_low"] > 0) | (listed["ci_high"] < 0)
-    apart = "A term without an effect of its own is not in this list, for example a term of an "
-    apart = f"{apart}interaction. " if any(entangled(fit)) else ""
+    apart = "Some terms have no effect of their own, for example the terms of an interaction. This "
+    apart = f"{apart}list leaves out such terms. " if any(entangled(fit)) else ""
     which = "the effects that the data show most clearly: their coefficients are"
     end = "A clear effect is not always large or important."
     if not clear.any():
@@ -141,7 +141,7 @@ def about(fit: TableResult) -> str:
         end = f"No effect in this list is clear: each interval includes {none}."
         which = "the effects whose coefficients are"
     if not apart and len(effects) == sum(is_effect(fit, c) for c in fit.coefficients):
-        which = "all effects, the clearest first: its coefficient is"
+        which = "all effects. The clearest effect stands first: its coefficient is"
     scaled = any(unit_of(fit, c).size != 1 for c in effects)
     step = STEP if scaled else ""
     return (
@@ -216,7 +216,7 @@ def cautions(fit: TableResult, paper: bool = False) -> list[str]:
             "Each site has its own intercept, so the effects compare only rows of the same site."
         )
         if (site := site_of_reference(fit)) is not None:
-            notes.append(f"Each coefficient of a site compares this site with the site {site}.")
+            notes.append(f"Each coefficient of a site compares this site with the site {site!r}.")
     if fit.references:
         told = "; ".join(f"{name}: {level}" for name, level in fit.references.items())
         notes.append(f"Each category is compared with its reference level ({told}).")
@@ -260,12 +260,12 @@ def trust(fit: TableResult) -> list[str]:
     if math.isinf(change):
         return [
             lie,
-            f"The coefficient of {name} depends on the site {site}: the rows of the other sites "
-            "alone do not determine this coefficient.",
+            f"The coefficient of {name!r} depends on the site {site!r}: the rows of the other "
+            "sites alone do not determine this coefficient.",
         ]
     size = f"{roughly(abs(change))} standard errors"
     more = "higher" if change > 0 else "lower"
-    whose = f"Without the site {site}, the coefficient of {name} would be {more} by {size}"
+    whose = f"Without the site {site!r}, the coefficient of {name!r} would be {more} by {size}"
     return [
         lie,
         (
@@ -291,7 +291,7 @@ def _what(fit: TableResult, c: Coefficient, of: str) -> str:
         if fit.outcome is not None:
             return f"the odds of {level_name(fit, fit.response, label(fit.outcome.event))}"
         return "the odds of the outcome" if of == "the outcome" else f"the odds of {of} = 1"
-    return f"the odds of {c.label_of_class} against {fit.classes[0]}"  # pyright: ignore
+    return f"the odds of {c.label_of_class!r} against {str(fit.classes[0])!r}"  # pyright: ignore
 
 
 def is_penalised(l2: Any) -> bool:

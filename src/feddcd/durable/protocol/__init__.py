@@ -20,7 +20,7 @@ class Stamp(NamedTuple):
 
     def __str__(self) -> str:
         """For messages."""
-        return f"round {self.round} (after start {self.epoch} of the coordinator)"
+        return f"round {self.round} (after start number {self.epoch} of the coordinator)"
 
 
 NEVER = Stamp(0, 0)

@@ -89,8 +89,8 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
             "let it enrol again with a new invitation"
         )
     return (
-        f"{client.id}: {what}. Last upload of this site in the ledger: {_last(theirs)}; at the "
-        f"site: {_last(own)}"
+        f"{client.id}: {what}. The last upload of this site, as the ledger has it: "
+        f"{_last(theirs)}; as the site has it: {_last(own)}"
     )
 
 

@@ -110,14 +110,14 @@ def seal(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> Pact:
     identity, said = job_id(job, roster, nonces), job.agreement
     weights, tau, rounds = said.get("weights"), said.get("tau"), said.get("rounds")
     if not isinstance(weights, dict) or set(weights) != set(job.cohort):
-        raise Refused("the job must have the weight of each of its sites, and of no other site")
+        raise Refused("the job must give a weight for each of its sites, and for no other site")
     if not all(type(x) is float and 0 < x < math.inf for x in weights.values()):
         raise Refused("the weight of a site must be a number above 0")
     if type(tau) is not int or type(rounds) is not int or rounds < 1:
-        raise Refused("the job must have the number of sites in a cohort and the number of rounds")
+        raise Refused("the job must say how many sites a cohort has, and how many rounds there are")
     if not FEWEST <= tau <= len(job.cohort):
         most = len(job.cohort)
-        raise Refused(f"in this job, a cohort must have {FEWEST} to {most} sites, got {tau}")
+        raise Refused(f"in this job, a cohort must have {FEWEST} to {most} sites, but tau is {tau}")
     given = {name: nonces[name].nonce for name in job.cohort}
     return Pact(job, roster, identity, weights, tau, rounds, given)
 
@@ -136,7 +136,7 @@ def read_nonce(text: str) -> SignedNonce:
     try:
         data = bytes.fromhex(text)
     except (TypeError, ValueError):
-        raise Refused("a nonce in the message cannot be read") from None
+        raise Refused("a nonce (a random number of a site) in the message cannot be read") from None
     return SignedNonce(data[:NONCE], data[NONCE:])
 
 
@@ -229,8 +229,8 @@ def summed_parts(
     if len(sent) > 1:
         raise Refused(
             "in this round, one part of the upload would come from only some sites of the cohort. "
-            "These sites are too few for a sum. Remove tau from the settings: in mode sum, this "
-            "method needs every site in every round"
+            "In mode 'sum', all sites of a cohort must send the same parts. Remove tau from the "
+            "settings: in mode 'sum', this method needs every site in every round"
         )
     return tuple(float(there) for there in sent.pop())
 
@@ -280,7 +280,7 @@ def check_follows(own: PyTree, asked: PyTree, model: PyTree) -> None:
         if not close:
             raise Refused(
                 "the coordinator's question does not follow from the sums of the earlier "
-                f"rounds: the part {name or 'value'!r} differs"
+                f"rounds: in the part {name or 'value'!r}, this site computed other numbers"
             )
 
 

@@ -108,9 +108,9 @@ def learn(own: Follower, client: MaskedClient, told: Told) -> MaskedClient:
 
 def _older(client: MaskedClient, round: int) -> Refused:
     return Refused(
-        f"{client.id}: the state file of this site is too old. It ends after "
-        f"{plural(client.replica.round, 'round')}, but the coordinator is in round {round}. The "
-        "site was restored from a backup, or a copy of the site runs elsewhere. Make a "
+        f"{client.id}: the state file of this site is too old. The file has the state after "
+        f"{plural(client.replica.round, 'round')}, but the coordinator is in round {round}. "
+        "Somebody restored this site from a backup, or a copy of the site runs elsewhere. Make a "
         "new federation"
     )
 

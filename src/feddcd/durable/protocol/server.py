@@ -89,7 +89,10 @@ def begin(
     """A new round with these members; an open one is given up."""
     asked = tuple(sorted(cohort, key=lambda id: _member(server, id).number))
     if len(asked) < FEWEST:
-        raise Refused(f"a round needs at least {FEWEST} sites, got {', '.join(asked) or 'none'}")
+        raise Refused(
+            f"a round needs at least {FEWEST} sites, but this round has: "
+            f"{', '.join(map(repr, asked)) or 'none'}"
+        )
     stamp = Stamp(server.epoch, server.round + 1)
     down = _down(algorithm, server, stamp, key)
     tasks, members = [], server.members
@@ -116,10 +119,7 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
             "over or has not begun"
         )
     if reply.client not in now.asked:
-        raise Refused(
-            f"{reply.client} answered in round {now.stamp.round}, but the coordinator did not ask "
-            "this site"
-        )
+        raise Refused(f"{reply.client!r} answered in round {now.stamp.round}, but was not asked")
     if reply.incarnation < member.incarnation:
         raise Refused(
             f"{reply.client}: an older copy of this site (start number {reply.incarnation}) "
@@ -128,11 +128,11 @@ def receive(algorithm: AbstractAlgorithm, server: Server, reply: Reply, guard: G
     known = now.replies.get(reply.client)
     if known is not None:
         if known.digest != reply.digest:
-            raise Refused(f"{reply.client} sent two different uploads in one round")
+            raise Refused(f"{reply.client!r} sent two different uploads in one round")
         return server
     _check(algorithm, server, reply, guard)
     if parts_of(reply.value) != now.parts[reply.client]:
-        raise Refused(f"{reply.client} sent other parts than the coordinator asked for")
+        raise Refused(f"{reply.client!r} did not send the parts that the coordinator asked for")
     members = {**server.members, reply.client: member._replace(incarnation=reply.incarnation)}
     replies = {**now.replies, reply.client: reply}
     return server._replace(members=members, open=now._replace(replies=replies))
@@ -206,8 +206,8 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
             return server
         case Started(epoch):
             if epoch <= server.epoch:
-                told = "the numbers of the coordinator's starts are not in order"
-                raise Refused(f"{told}: number {epoch} follows number {server.epoch}")
+                told = "each start of the coordinator must have a higher number than before"
+                raise Refused(f"{told}, but number {epoch} follows number {server.epoch}")
             return server._replace(epoch=epoch, open=None)
         case Joined():
             return _join(algorithm, server, record)
@@ -237,9 +237,9 @@ def apply(algorithm: AbstractAlgorithm, server: Server, record: Record) -> Serve
 def _join(algorithm: AbstractAlgorithm, server: Server, record: Joined) -> Server:
     id, weight, rows = record
     if id in server.members:
-        raise Refused(f"{id} is already a member")
+        raise Refused(f"{id!r} is already a member")
     if id in server.barred:
-        raise Refused(f"{id} was expelled and cannot join again")
+        raise Refused(f"{id!r} was expelled and cannot join again")
     before = sum(member.weight for member in server.members.values())
     state = server.state
     if before > 0:

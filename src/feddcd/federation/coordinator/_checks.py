@@ -44,7 +44,7 @@ def check_count(value: Any, what: str) -> int:
 
 def check_names(given: Any, what: str) -> list[str]:
     if not isinstance(given, list) or len(given) > MOST_COLUMNS:
-        raise Refused(f"the site's {what} are not a list of at most {MOST_COLUMNS:,} names")
+        raise Refused(f"the site must send its {what} as a list of at most {MOST_COLUMNS:,} names")
     for name in given:
         check_name(name, f"one of its {what}")
     if len(set(given)) < len(given):
@@ -54,14 +54,14 @@ def check_names(given: Any, what: str) -> list[str]:
 
 def check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
-        raise Refused(f"{what} has a name that is not a text of 1 to {MOST_LETTERS} letters")
+        raise Refused(f"{what} does not have a text of 1 to {MOST_LETTERS} letters as its name")
     if any("\ud800" <= letter <= "\udfff" for letter in name):
         raise Refused(f"{what} has a name with a character that is not valid Unicode")
 
 
 def check_levels(found: Any, what: str, most: int) -> None:
     if not isinstance(found, list) or len(found) > most:
-        raise Refused(f"the levels of {what} are not a list of at most {most:,} levels")
+        raise Refused(f"the levels of {what} must be a list of at most {most:,} levels")
     for level in found:
         if isinstance(level, str):
             if level:
@@ -82,9 +82,8 @@ def check_welcome(offer: Offer) -> None:
     name = printable(offer.client[:MOST_LETTERS])
     if not 0 <= offer.rows <= MOST_ROWS:
         raise Refused(
-            f"{name} says that it has {offer.rows:.3g} rows, which is not possible".replace(
-                "e+", "e"
-            )
+            f"{name} says that it has {offer.rows:.3g} rows, but only 0 to ".replace("e+", "e")
+            + f"{MOST_ROWS:,} rows are possible"
         )
     try:
         check_name(offer.client, "a site")
@@ -112,4 +111,4 @@ def refusal_of(site: str, envelope: Envelope) -> str:
     try:
         return reason_of(site, read_refusal(envelope).reason)
     except (KeyError, TypeError):
-        return f"{site}: its answer cannot be used, because it is a refusal without a reason"
+        return f"{site}: this site refused, but its answer contains no reason"

@@ -28,11 +28,13 @@ EACH = (
     "each site, and there is no proof. The policy of every site must allow this mode (answers = "
     "'each' in policy.toml)."
 )
-BEGUN = "a site refused after the first answers, so the other sites cannot finish this job"
+BEGUN = (
+    "a site refused to continue after the first answers, so the other sites cannot finish this job"
+)
 GO_ON = (
-    "With go_on_without = true in the plan, the other sites begin a new job without a site that "
-    "refuses. From the sums of both jobs, the coordinator and everyone at the other sites can then "
-    "calculate the sums of this site alone."
+    "If you write go_on_without = true in the plan, the other sites begin a new job without a site "
+    "that refuses. From the sums of both jobs, the coordinator and everyone at the other sites can "
+    "then calculate the sums of the site that refused."
 )
 
 SKEWED = (
@@ -46,8 +48,9 @@ SKEWED = (
 
 AT_ONE_SITE = "its values differ at only"  # a site's words of the rule min_sites
 SAME_WORDS = (
-    "Next: if other sites have other words for the same level, use the same words at all sites. "
-    "Then give the same command again. Otherwise make a new job without this column."
+    "Next: if other sites have other words for the same level, ask all sites to use the same "
+    "words. Then give the same command again. If the sites really have different levels, make a "
+    "new job without this column."
 )
 
 
@@ -80,7 +83,7 @@ def check_members(folder: FederationFolder, sites: Iterable[str]) -> None:
         return
     left = departure_of(folder, gone[0])
     names, how = sentence_list(gone), left.how if left else "retired"
-    was = f"{names} {'was' if len(gone) == 1 else 'were'} {how}"
+    was = f"the site {names} was {how}" if len(gone) == 1 else f"the sites {names} were {how}"
     raise SiteLeft(
         f"{was} while the study ran, so the study stops without a result. A study has a result "
         f"only if all its sites answer. {after_departure(folder, gone)}",
@@ -109,8 +112,9 @@ def next_step(refused: Mapping[str, str], job: str = "") -> str:
         f"federation approve SITE_DIR {job or 'ID'}. "
     )
     return (
-        f"Next: ask the people at {sentence_list(sorted(refused))} for the reason. A site shows "
-        f"its reason with: feddcd federation outgoing SITE_DIR --log. {denied if ruled else ''}"
+        f"Next: ask the people at {sentence_list(sorted(refused))} for the reason. At a site, "
+        "this command shows the reason: feddcd federation outgoing SITE_DIR --log. "
+        f"{denied if ruled else ''}"
         "Then give the same command again."
     )
 

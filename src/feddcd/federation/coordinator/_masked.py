@@ -197,7 +197,8 @@ class MaskedRun:
                 try:
                     parts = read(site, reply)
                 except (Refused, LookupError, TypeError, ValueError) as error:
-                    raise DataError(f"{site}: its answer cannot be used: {error}") from None
+                    told = f"{site}: the coordinator cannot use the answer of this site: {error}"
+                    raise DataError(told) from None
                 self.folder.save(f"{prefix}{site}", {}, parts)
                 held[site] = parts
                 self.patience.moved()
@@ -205,7 +206,8 @@ class MaskedRun:
                 away = ", ".join(sorted(set(requests) - set(held)))
                 told = (
                     f"the coordinator waited {spoken(self.patience.limit)}, but got no answer from "
-                    f"{away}. Nothing is lost: give the same command again, and the job continues"
+                    f"these sites: {away}. Nothing is lost: give the same command again, and the "
+                    "job continues"
                 )
                 raise Stalled(told, sorted(set(requests) - set(held)))
         return {site: held[site] for site in sorted(held)}

@@ -200,7 +200,7 @@ class MaskedTraining:
             if time.monotonic() - moved > self.config.patience:
                 told = (
                     f"the coordinator waited {self.config.patience:g} s, but got no answer from "
-                    f"{', '.join(missing)}"
+                    f"these sites: {', '.join(missing)}"
                 )
                 raise Stalled("; ".join([told, *(self._refused[c] for c in sorted(self._refused))]))
         return said
@@ -224,7 +224,8 @@ class MaskedTraining:
         except Refused as reason:
             self.refuse(client, str(reason))
         except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-            self.refuse(client, f"{client}: its answer cannot be read: {error}")
+            told = f"{client}: the coordinator cannot read the answer of this site: {error}"
+            self.refuse(client, told)
         return None
 
     def refuse(self, client: str, reason: str) -> None:

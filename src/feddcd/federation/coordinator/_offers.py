@@ -23,7 +23,9 @@ def read_columns(meta: Mapping[str, Any]) -> ColumnsOffer:
     if columns is not None:  # an analysis that asks for some by name need not hear of all
         check_names(columns, "columns")
     if not isinstance(levels, dict):
-        raise Refused("the site did not send exactly one list of levels for each column")
+        raise Refused(
+            "the site must send one list of levels for each column, but sent something else"
+        )
     for name, found in levels.items():
         check_name(name, "a column")
         check_levels(found, f"its column {name!r}", MOST_LEVELS)
@@ -77,8 +79,8 @@ def lone_levels(offers: Mapping[str, ColumnsOffer]) -> str:
             those = [repr(level) for level in only if at[level] == [site]][:MOST_SAID]
             one = len(those) == 1
             told.append(
-                f"The level{'' if one else 's'} {sentence_list(those)} of {column} "
-                f"exist{'s' if one else ''} only at {site}."
+                f"The level{'' if one else 's'} {sentence_list(those)} of the column "
+                f"{column!r} exist{'s' if one else ''} only at the site {site!r}."
             )
     return " ".join(told)
 
@@ -93,13 +95,18 @@ def check_spellings(offers: Mapping[str, ColumnsOffer]) -> None:
         for unlike in ways.values():
             if len(unlike) > 1:
                 two = len(unlike) == 2
-                told = (f"{way!r} at {sentence_list(at[way])}" for way in reversed(unlike))
+                told = (f"{way!r} at {_sites(at[way])}" for way in reversed(unlike))
                 raise DataError(
-                    f"the sites write one level of {column} in {'two' if two else len(unlike)} "
-                    f"ways: {', '.join(told)}. {'The two' if two else 'These'} words differ only "
-                    "by spaces, or by small and capital letters. Write the level in one way at all "
-                    "sites, or list the levels in a codebook"
+                    f"the sites write one level of the column {column!r} in "
+                    f"{'two' if two else len(unlike)} ways: {', '.join(told)}. "
+                    f"{'The two' if two else 'These'} words differ only by spaces, or by small and "
+                    "capital letters. Write the level in one way at all sites, or list the "
+                    "levels in a codebook"
                 )
+
+
+def _sites(names: list[str]) -> str:
+    return f"the site{'s' * (len(names) > 1)} {sentence_list([repr(name) for name in names])}"
 
 
 def absent(

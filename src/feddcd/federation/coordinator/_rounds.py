@@ -176,7 +176,8 @@ def _read(client: str, reader: Callable[..., Any], *args: Any) -> Any:
     try:
         return reader(*args)
     except (KeyError, TypeError, ValueError, ArithmeticError) as error:
-        raise Refused(f"{client}: its answer cannot be read: {error}") from None
+        told = f"{client}: the coordinator cannot read the answer of this site: {error}"
+        raise Refused(told) from None
 
 
 def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
@@ -184,11 +185,11 @@ def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
     (client, _, stamp, conserved), proof = closing
     if stamp != asked or proof is None:
         raise Refused(
-            f"{client}: it did not confirm the round that the coordinator asked about, or sent no "
-            "certificate"
+            f"{client}: this site did not confirm the round that the coordinator asked about, or "
+            "this site sent no certificate"
         )
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
-        raise Refused(f"{client}: its confirmation of a round {bad}")
+        raise Refused(f"{client}: the answer with which this site confirms a round {bad}")
     return proof
 
 

@@ -280,7 +280,8 @@ class AnalysisRun:
                 trust.hear(site, asked, blocks)
             return blocks
         except (FeddcdError, ArithmeticError, KeyError, TypeError, ValueError) as error:
-            self._refuse(site, f"{site}: its answer cannot be used: {error}")
+            told = f"{site}: the coordinator cannot use the answer of this site: {error}"
+            self._refuse(site, told)
             return None
 
     def _pack(self, kind: str, cohort: Agreement | None, given: dict[str, np.ndarray]) -> bytes:

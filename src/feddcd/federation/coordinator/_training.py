@@ -67,7 +67,9 @@ def _on_roster(folder: FederationFolder, here: set[str]) -> set[str]:
     listed = set(load_roster(folder.server).names)
     for client in sorted(here - listed):
         folder.note(
-            "refused", site=client, reason=f"{client} is not in the roster (the list of sites)"
+            "refused",
+            site=client,
+            reason=f"the site {client!r} is not in the roster (the list of sites)",
         )
     return here & listed
 
@@ -151,8 +153,8 @@ class Coordinator:
             if late:
                 here = ", ".join(sorted(self.nodes.here() & self.rounds.members)) or "none"
                 raise Stalled(
-                    f"the coordinator waited {self.config.patience:g} s, but needs at least "
-                    f"{self.config.fewest} of the sites "
+                    f"the coordinator waited {self.config.patience:g} s, but too few sites are "
+                    f"connected. A round needs at least {self.config.fewest} of the sites "
                     f"{', '.join(sorted(self.rounds.members))}; connected: {here}"
                 )
             time.sleep(PAUSE_S)

@@ -30,7 +30,7 @@ def read_summary(path: Path) -> dict[str, Any]:
     try:
         held = {} if data is None else json.loads(data.decode(), object_pairs_hook=once)
     except (ValueError, RecursionError):
-        raise Refused(f"{path.name} cannot be read, or one name is in this file twice") from None
+        raise Refused(f"{path.name} is not valid JSON, or one name is in this file twice") from None
     if not isinstance(held, dict):
         raise Refused(f"{path.name} cannot be read")
     return held
@@ -49,7 +49,7 @@ def check_summary(said: dict[str, Any], own: dict[str, Any]) -> None:
         else:
             right = name in CERTIFIED
         if not right:
-            raise Refused(f"the value of {name} in summary.json does not follow from the ledger")
+            raise Refused(f"the value of {name!r} in summary.json does not follow from the ledger")
 
 
 def is_close(value: Any, own: float | None) -> bool:
@@ -82,11 +82,11 @@ def _check_whole(data: bytes) -> None:
     for each in listed:
         mark, name, extra = _LOCAL.unpack_from(data, at)
         if mark != b"PK\3\4" or each.header_offset != at or each.flag_bits & 8:
-            raise BadZipFile("the file has content that is not in its own list of contents")
+            raise BadZipFile("the file has content that its own list of contents does not name")
         at += _LOCAL.size + name + extra + each.compress_size
     mark, size, place, comment = _END.unpack_from(data, max(len(data) - _END.size, 0))
     if (mark, place, place + size, comment) != (b"PK\5\6", at, len(data) - _END.size, 0):
-        raise BadZipFile("the file has content that is not in its own list of contents")
+        raise BadZipFile("the file has content that its own list of contents does not name")
 
 
 def _bytes(path: Path) -> bytes | None:

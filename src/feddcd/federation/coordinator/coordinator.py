@@ -81,7 +81,7 @@ def in_mode(config: Config, mode: str) -> Config:
         return config
     if config.plan is None:
         raise SpecError(
-            "--mode works for tables only; for a training, write the setting answers into "
+            "--mode works for tables only; for a training, write the setting `answers` into "
             "federation.toml"
         )
     return dataclasses.replace(config, plan=dataclasses.replace(config.plan, answers=mode))

@@ -109,7 +109,7 @@ def _check_pact(
     if not sealings:
         if terms.answers == "sum" and committed_rounds(ledger, learner.like):
             raise Refused(
-                "the ledger belongs to a training in mode sum, but no site has signed the "
+                "the ledger belongs to a training in mode 'sum', but no site has signed the "
                 "job of this training"
             )
         return None
@@ -175,7 +175,7 @@ def _check_certificate(
     for name, value in told.items():
         if not is_close(value, found.get(name)):
             raise Refused(
-                f"the value of {name} in summary.json does not follow from what the sites signed"
+                f"the value of {name!r} in summary.json does not follow from what the sites signed"
             )
 
 

@@ -240,7 +240,8 @@ def greet(folder: FederationFolder, nodes: Nodes, config: Config) -> None:
 
 def unanswered(patience: float, sites: Iterable[str]) -> Stalled:
     sites = list(sites)
-    told = f"the coordinator waited {spoken(patience)}, but got no answer from {', '.join(sites)}"
+    waited, names = f"the coordinator waited {spoken(patience)}", ", ".join(sites)
+    told = f"{waited}, but got no answer from these sites: {names}"
     return Stalled(f"{told}. Give the same command again when these sites can answer", sites)
 
 
@@ -248,5 +249,5 @@ def _read(client: str, data: bytes | None, most: int) -> Envelope | None:
     try:
         return None if data is None else wire.unpack_message(data, most)
     except (CodecError, Refused) as error:
-        reason = f"{client}: its answer cannot be read: {error}"
+        reason = f"{client}: the coordinator cannot read the answer of this site: {error}"
         return Envelope("refusal", {"client": client, "reason": reason}, {})

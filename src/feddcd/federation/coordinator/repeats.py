@@ -7,9 +7,8 @@ begins by itself, whether the site refused, was retired or is away.
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..._text import sentence_list
 from ...sums.job import Job
-from .._next_step import allow_repeat
+from .._next_step import allow_repeat, sites_named
 from ..about import ALONE
 from ..folder import FederationFolder
 from ._ending import too_few
@@ -30,9 +29,9 @@ def check_repeat(
     for study, job in _finished(folder):
         gone = sorted(set(job.cohort) - set(sites))
         if gone and _asked(job) == _asked(Job(plan.to_dict(), {}, "", "", "", (), "")):
-            names = sentence_list(gone)
+            names = sites_named(gone)
             told = (
-                f"study {study} already made a table with the same plan, and {names} took part. "
+                f"study '{study}' already made a table with the same plan, and {names} took part. "
                 f"The new table would be without {names}. From both tables, the coordinator and "
                 f"everyone at the other sites could calculate the sums of {names} alone"
             )
@@ -48,10 +47,10 @@ def repeats_to_avoid(folder: FederationFolder, gone: Collection[str]) -> list[st
         if named := set(job.cohort) & set(gone):
             studies.setdefault(study, set()).update(named)
     return [
-        f"study {study} made a table with {names}. Do not make this table again without {names}: "
+        f"study '{study}' made a table with {names}. Do not make this table again without {names}: "
         f"both tables together reveal the sums of {names} alone"
         for study, sites in studies.items()
-        for names in [sentence_list(sorted(sites))]
+        for names in [sites_named(sorted(sites))]
     ]
 
 

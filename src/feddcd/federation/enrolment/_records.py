@@ -72,7 +72,7 @@ def load_record(folder: FederationFolder, site: str) -> InvitationRecord | None:
         return None if data is None else InvitationRecord(**json.loads(data)).checked()
     except (ValueError, TypeError, RecursionError):
         raise SpecError(
-            f"{record_path(folder, site)} cannot be read; invite {site} again"
+            f"{record_path(folder, site)} cannot be read; invite the site {site!r} again"
         ) from None
 
 

@@ -170,12 +170,12 @@ def words_at_site(folder: Path) -> list[str]:
         "An expelled site cannot join again under the same name"
         if left.barred
         else "To take part again, ask the person at the coordinator for a new invitation, and "
-        "give: feddcd federation enrol INVITATION --data FILE"
+        "give this command: feddcd federation enrol INVITATION --data FILE"
     )
     then = (
         "the coordinator deleted the keys that this site sent, and does not let this site in"
         if left.rejected
-        else "the coordinator asks this site nothing more, and does not use its answers any more"
+        else "the coordinator sends this site no more questions, and no longer uses its answers"
     )
     return [
         f"{left.words()} at {load_address(folder)} ({when(left.time)}): {then}",

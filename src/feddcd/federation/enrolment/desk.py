@@ -58,13 +58,13 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
         raise SpecError(f"need 0 < days <= 365, got days={days:g}")
     for other in {*folder.invited(), *(path.stem for path in record_paths(folder))} - {site}:
         if other.casefold() == site.casefold():
-            raise SpecError(f"there is already a site {other}; choose another name")
+            raise SpecError(f"there is already a site {other!r}; choose another name")
     check_barred(site, folder.barred())
     if folder.key(site).exists():
         at = shlex.quote(shown(folder.path))
         raise SpecError(
-            f"the site {site} is already in the federation. If the site must enrol with new keys, "
-            f"first retire it: feddcd federation retire {at} {site}"
+            f"the site {site!r} is already in the federation. If the site must enrol with new "
+            f"keys, first retire this site: feddcd federation retire {at} {site}"
         )
     config, now = folder.config(), time.time()
     address = check_address(f"{config.host}:{config.port}")
@@ -80,7 +80,9 @@ def invite(folder: FederationFolder, site: str, days: float = DAYS) -> Invitatio
 
 def check_barred(site: str, barred: Iterable[str]) -> None:
     if site.casefold() in map(str.casefold, barred):
-        raise SpecError(f"{site} was expelled and cannot join again; give the site another name")
+        raise SpecError(
+            f"the site {site!r} was expelled and cannot join again; choose another name"
+        )
 
 
 class Desk:
@@ -212,11 +214,12 @@ def _claimed(folder: FederationFolder, site: str) -> tuple[InvitationRecord, Cla
             f"invite {shlex.quote(shown(folder.path))} NAME"
         )
     if record.confirmed is not None and folder.key(site).exists():
-        raise SpecError(f"{site} is already confirmed")
+        raise SpecError(f"the site {site!r} is already confirmed")
     claim = record.claimed()
     if claim is None:
         raise SpecError(
-            f"{site} has not enrolled yet; its invitation is valid until {when(record.expires)}"
+            f"the site {site!r} has not enrolled yet; its invitation is valid until "
+            f"{when(record.expires)}"
         )
     return record, claim
 
@@ -228,7 +231,7 @@ def _check_open(record: InvitationRecord, now: float) -> None:
             f"another machine; {ASK}"
         )
     if record.expires < now:
-        raise Refused(f"this invitation ended at {when(record.expires)}; {ASK}")
+        raise Refused(f"this invitation was valid until {when(record.expires)}; {ASK}")
 
 
 def _check_keys(folder: FederationFolder, claim: Claim) -> None:
@@ -237,7 +240,7 @@ def _check_keys(folder: FederationFolder, claim: Claim) -> None:
     Roster([claim.member()])  # refuses weak ones
     for name, key in folder.invited().items():
         if name != claim.site and same_key(key, claim.key.encode()):
-            raise Refused("another site already has this key")
+            raise Refused("another site already has this key; each site needs its own key")
     known = members(folder)
     Roster([*(known.members if known else ()), claim.member()])
 

@@ -125,12 +125,12 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
     if found._check != values["check"] or set(values) != {"invitation", *kinds}:
         raise SpecError(f"{path}: the invitation was changed on its way; {_ASK}")
     if not _ADDRESS.fullmatch(found.address) or not check_site(found.site):
-        told = "the address or the name of the site in the invitation is not valid"
+        told = "the invitation has no valid address of the coordinator, or no valid name of a site"
         raise SpecError(f"{path}: {told}; {_ASK}")
     if not printable(found.federation) == found.federation or len(found.federation) > 200:
         raise SpecError(f"{path}: the name of the federation has letters that cannot be shown")
     if found.expires < (time.time() if now is None else now):
-        raise SpecError(f"{path}: the invitation ended at {when(found.expires)}; {_ASK}")
+        raise SpecError(f"{path}: the invitation was valid until {when(found.expires)}; {_ASK}")
     return found
 
 

@@ -13,14 +13,14 @@ _HEAD = """\
 # With this file, the system starts {what}. Give these commands as the user {user}:
 #   mkdir -p ~/.config/systemd/user && cp {path} ~/.config/systemd/user/
 #   systemctl --user daemon-reload && systemctl --user enable --now {name}
-#   loginctl enable-linger    # so that it also runs when nobody is logged in
-# If the account cannot use systemctl --user (a service account), use {other} instead.
+#   loginctl enable-linger    # so that it also runs after this user has logged out
+# If the account cannot use systemctl --user (a service account), use the file {other} instead.
 """
 _SYSTEM_HEAD = """\
 # With this file, the system starts {what} under the account {user}. Give these commands as root:
 #   cp {path} /etc/systemd/system/{other}
 #   systemctl daemon-reload && systemctl enable --now {other}
-# Do not use the file {other} of this folder at the same time: it is for systemctl --user.
+# Do not also use the file {other} of this folder: that file is for systemctl --user.
 """
 ROOT = (
     "you work as root, so this site runs with all rights on this machine. A separate account with "
@@ -82,8 +82,8 @@ RemoveIPC=yes
 HIDDEN = (".ssh", ".gnupg", ".aws", ".kube", ".docker")  # in the home of the user
 TASKS = 2048  # processes and threads
 _DOCKER_HEAD = """\
-# With this file, the site {site} runs in Docker. The container opens no port.
-# The folder of the site and its data stay outside of the image. Give these commands:
+# With this file, the site '{site}' runs in Docker. The container opens no port.
+# The image contains neither the site's folder nor the data. Give these commands:
 """
 _DOCKER = """\
 #   pip download --no-deps --no-binary feddcd feddcd=={version} && tar xzf feddcd-{version}.tar.gz
@@ -96,7 +96,8 @@ _DOCKER = """\
 # With SELinux, write :z after the folders of -v (after :ro write ,z).
 {note}FROM python:{python}-slim
 COPY . /opt/feddcd
-RUN cd /opt/feddcd && pip install --no-cache-dir --no-deps --require-hashes -r requirements-site.lock \\
+RUN cd /opt/feddcd \\
+ && pip install --no-cache-dir --no-deps --require-hashes -r requirements-site.lock \\
  && pip install --no-cache-dir --no-deps --no-build-isolation .
 ENV HOME=/tmp PYTHONDONTWRITEBYTECODE=1
 CMD {start}
@@ -117,7 +118,7 @@ def write_unit(folder: Path, site: str, data: Path) -> Path:
     """feddcd-NAME.service, in the site's folder, and a second one for a service account; nothing
     is installed."""
     reads = _READS.format(data=_quoted(f"-{data.resolve()}"))
-    words = {"what": f"the site {site}", "title": f"site {site}", "verb": "site", "reads": reads}
+    words = {"what": f"the site '{site}'", "title": f"site {site}", "verb": "site", "reads": reads}
     return _write_units(folder, f"feddcd-{site}", words)
 
 

@@ -18,8 +18,8 @@ from . import keys
 
 _CONFIG = comment(
     "This file has the settings of the federation: what it computes, its address and its port. In "
-    "the documentation of feddcd, the page 'Files in TOML' explains every setting. The settings of "
-    "a training (algorithm, model, rounds, l2) have no effect on tables."
+    "the documentation of feddcd, the page 'Files in TOML' explains every setting. Only a training "
+    "uses the settings algorithm, model, rounds and l2. Tables do not use these settings."
 )
 OTHER = "To make another federation, choose another folder"
 _SITE = comment(
@@ -46,7 +46,8 @@ def create(
         told = f"{path} is not empty; choose another folder"
         if (path / "federation.toml").exists():
             see = f"feddcd federation status {shlex.quote(str(path))}"
-            told = f"{path} is a federation already. To see its next step: {see}. {OTHER}"
+            told = f"the folder {path} already has a federation. To see what to do next: {see}"
+            told = f"{told}. {OTHER}"
         raise SpecError(told)
     _check_sites(sites)
     with owner_only():
@@ -119,7 +120,7 @@ def add_site(folder: FederationFolder, name: str) -> Path:
     _check_sites([name])
     path = folder.site(name)
     if folder.key(name).exists():
-        raise SpecError(f"the site {name} is already invited")
+        raise SpecError(f"the site {name!r} is already invited")
     if (path / "key.pub").exists():
         folder.save(folder.key(name), (path / "key.pub").read_bytes())
         return path
@@ -141,9 +142,12 @@ def _check_sites(sites: list[str]) -> None:
             )
     plain = [name.casefold() for name in sites]  # not all disks tell A from a
     if len(set(plain)) < len(plain):
-        twice = [name for name in sites if plain.count(name.casefold()) > 1]
-        told = twice[0] if twice[0] == twice[1] else f"{twice[0]} and {twice[1]}"
-        raise SpecError(f"two sites have the same name: {told}")
+        first = next(name for name in plain if plain.count(name) > 1)
+        one, two, *_ = (name for name in sites if name.casefold() == first)
+        if one == two:
+            raise SpecError(f"two sites have the same name: {one!r}")
+        told = "the names of two sites differ only by small and capital letters"
+        raise SpecError(f"{told}: {one!r} and {two!r}")
 
 
 def _write_site(

@@ -169,7 +169,8 @@ def check_node_key(key: bytes) -> None:
     except (ValueError, UnsupportedAlgorithm):
         raise Refused("the key that the site sent is not a public key") from None
     if not isinstance(found, ec.EllipticCurvePublicKey) or found.curve.name != CURVE.name:
-        raise Refused(f"the key that the site sent is not on the curve {CURVE.name}")
+        told = "the key that the site sent is not of the kind that feddcd makes for a site"
+        raise Refused(f"{told} (ECDSA with the curve {CURVE.name})")
 
 
 def _plain(key: bytes) -> bytes:

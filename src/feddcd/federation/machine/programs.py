@@ -156,9 +156,10 @@ def opened(folder: FederationFolder, *, forget: bool) -> Iterator[Group]:
         if answers(_here(config), config.port):
             raise FlowerError(
                 f"port {config.port} of {_here(config)} is in use by another program. Stop that "
-                "program, or use another port: write it into federation.toml (port = ...), and "
-                "into the file site.toml of each site (superlink = 'HOST:PORT'). For the sites in "
-                f"{shown(folder.path / 'sites')}, the command `up` writes the port"
+                "program, or use another port. For another port, write port = ... into "
+                "federation.toml, and superlink = 'HOST:PORT' into the file site.toml of each "
+                f"site. For the sites in {shown(folder.path / 'sites')}, the command `feddcd "
+                "federation up` changes the port in site.toml"
             )
         check_server(folder.server)
         if not serves(folder.server, config.host):

@@ -37,9 +37,10 @@ def want(
     path, fresh = made.results / STUDY, not made.results.exists()
     again = state_of(made)["state"] in ("failed", "cancelled") and not made.ledger.exists()
     if path.exists() and path.read_text("utf-8") != text and not again:
-        raise SpecError(f"there is already another study with the name {name}; choose another name")
+        raise SpecError(f"there is already another study {name!r}; choose another name")
     if made.cancelled and state_of(made)["state"] == "running":
-        raise SpecError(f"study {name} is being cancelled; give the same command again in a minute")
+        told = "is being cancelled; give the same command again in a minute"
+        raise SpecError(f"study {name!r} {told}")
     made.results.mkdir(mode=0o700, parents=True, exist_ok=True)
     if fresh:  # before its file: who serves then finds the study and writes its state
         note_state(made, "wanted")
@@ -71,7 +72,7 @@ def _check_unfinished(study: FederationFolder) -> None:
     at, place = shlex.quote(shown(study.path)), result_of(study)
     where = f" Its result is in {shown(place)}." if place else ""
     raise SpecError(
-        f"study {study.study} is finished, so it does not start again.{where} For a new table, "
+        f"study {study.study!r} is finished, so it does not start again.{where} For a new table, "
         f"choose another name: feddcd federation study {at} OTHER_NAME --job FILE"
     )
 
@@ -104,7 +105,7 @@ class Ahead(NamedTuple):
     def words(self) -> str:
         runs = f"has been running since {self.since}"
         how = runs if self.runs and self.since else "was asked for earlier"
-        return f"waits behind study {self.study}, which {how}"
+        return f"waits behind study '{self.study}', which {how}"
 
 
 def ahead_of(study: FederationFolder) -> Ahead | None:
@@ -131,7 +132,7 @@ def cancel(folder: FederationFolder, name: str, served: bool) -> FederationFolde
         raise SpecError(f"there is no study {name!r}; the studies are: {names}")
     state = state_of(study)["state"]
     if state not in OPEN:
-        raise SpecError(f"study {name} has already ended ({state}), so it cannot be cancelled")
+        raise SpecError(f"study {name!r} has already ended ({state}), so it cannot be cancelled")
     study.save(study.results / CANCELLED, {"time": round(time.time(), 3)})
     if state == "wanted" or not served:
         end_cancelled(study)

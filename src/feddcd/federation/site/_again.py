@@ -103,11 +103,12 @@ def _doubt(job: Job, file: JobFile, doubtful: list[str]) -> list[str]:
         *(f"  {shown(file.path.with_name(id) / 'job')}" for id in doubtful),
         "feddcd does not know whether this site answered this job before:",
         *_told(job),
-        "  If you put the files back from a backup, feddcd can find out.",
+        "  If you put the files back from a backup, feddcd can find out whether the site "
+        "answered this job.",
         "  Approve without these files only if you are sure that this site has not answered this "
         "job.",
-        "  A coordinator that owns one of the sites and runs a job twice could ask other "
-        "questions about the same rows.",
+        "  Reason: a dishonest coordinator that owns one of the sites could run a job twice, and "
+        "ask other questions about the same rows.",
     ]
 
 

@@ -23,8 +23,9 @@ def check_by_site(policy: Policy, plan: Any) -> None:
     alone = getattr(plan, "covariance", "") == "cluster" and plan.cluster is None
     if alone and policy.answers != "each" and policy.min_support > 1:
         raise not_allowed(
-            "standard errors by site, because they reveal numbers of single sites "
-            "(answers = 'sum' in policy.toml). Name a column of clusters in the plan instead"
+            "standard errors by site, because these standard errors reveal numbers of single "
+            "sites (answers = 'sum' in policy.toml). A new plan can name a column of "
+            "clusters instead"
         )
 
 

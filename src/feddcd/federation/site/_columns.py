@@ -254,13 +254,13 @@ def singled_out(
             f"in the columns of all jobs together, one row has a leverage of {highest:.2f}. The "
             f"leverage must be below {most:g}"
         )
-        far = f". In the column {column}, this row is far from the others" if column else ""
+        far = f". In the column {column!r}, this row is far from the others" if column else ""
         return told + far, column
     if (share := held_by_few(Q, k)) > max(FEW, most):
         told = (
-            f"in a weighted sum of the columns of all jobs, {plural(k - 1, 'row')} alone have a "
-            f"share of {share:.2f} of the sum of squares. The share of so few rows may be at most "
-            f"{max(FEW, most):g}"
+            "there is a weighted sum of the columns of all jobs in which "
+            f"{plural(k - 1, 'row')} alone give {100 * share:.0f} % of the sum of squares. So few "
+            f"rows may give at most {100 * max(FEW, most):.6g} %"
         )
         return told, ""
     return "", ""

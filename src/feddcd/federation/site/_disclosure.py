@@ -96,7 +96,7 @@ def _numbers(array: np.ndarray, most: int = 6) -> str:
 def confirm(outgoing: Outgoing, ask: Callable[[str], str], site: str = "") -> None:
     """What is neither yes nor no is asked once more, and then means no."""
     whose = f"the site {site}" if site else "the site"
-    question = f"May this answer leave {whose}? Write yes (or y) or no (or n): "
+    question = f"May this answer leave {whose}? Write yes or no (y or n is enough): "
     text = f"{f'At the site {site}:' if site else ''}\n{describe(outgoing)}\n{question}".lstrip()
     try:
         reply = ask(text).strip().lower()

@@ -25,7 +25,8 @@ def check_size(*parts: Any) -> None:
     """Of what is kept of every job, also of those that nobody approves."""
     if (size := sum(len(json.dumps(part)) for part in parts)) > MOST_LETTERS:
         raise Refused(
-            f"the plan has {size:,} letters, and this site reads at most {MOST_LETTERS:,} letters"
+            f"the plan has {size:,} characters, but this site reads at most {MOST_LETTERS:,} "
+            "characters"
         )
 
 
@@ -38,7 +39,7 @@ def id_of(envelope: Envelope) -> str:
 
 def check_only(envelope: Envelope, names: set[str], arrays: set[str] | None) -> None:
     if set(envelope.meta) != names or (arrays is not None and set(envelope.arrays) != arrays):
-        raise Refused("parts of the message are missing or unknown")
+        raise Refused("the message lacks some parts, or has parts that this site does not know")
 
 
 def nonces_of(given: Mapping[str, Any]) -> dict[str, SignedNonce]:
@@ -47,17 +48,17 @@ def nonces_of(given: Mapping[str, Any]) -> dict[str, SignedNonce]:
 
 def text_of(value: Any) -> bytes:
     if not isinstance(value, str):
-        raise Refused("the job in the message is not a text")
+        raise Refused("the message must contain the job as text")
     return value.encode()
 
 
 def hex_of(value: Any) -> bytes:
     if not isinstance(value, str) or value != value.lower():
-        raise Refused("the message has a nonce or a signature that cannot be read")
+        raise Refused("this site cannot read a nonce (random number) or a signature in the message")
     return bytes.fromhex(value)
 
 
 def bytes_of(array: np.ndarray) -> bytes:
     if array.dtype != np.uint8 or array.ndim != 1:
-        raise Refused("the message has a part that is not bytes")
+        raise Refused("the message has a part that does not consist of bytes")
     return array.tobytes()

@@ -63,5 +63,8 @@ def _numbers(policy: Policy, memory: Memory) -> str:
     of = f"{plural(rows, 'row')} times {plural(columns, 'column')}"
     if policy.max_numbers_per_value != 1:
         of = f"{of} times {policy.max_numbers_per_value:g}"
-    told = "Not counted: bounds, measures of fit, and counts by prediction or residual (rule 15)"
+    told = (
+        "The count does not include bounds, measures of fit, and counts of rows by prediction or "
+        "residual. The page 'The rules of a site' explains this (rule 15)"
+    )
     return f"{memory.told()} of at most {most:.0f} ({of}). {told}" if rows else f"{memory.told()}"

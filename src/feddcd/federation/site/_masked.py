@@ -63,7 +63,8 @@ def respond(envelope: Envelope, place: Any, release: Release, request: bytes) ->
         if isinstance(error, FeddcdError):
             raise
         raise Refused(
-            "this site cannot read the message; the file site.log at this site says why"
+            "this site cannot read the coordinator's message; the file site.log at this site says "
+            "why"
         ) from error
 
 
@@ -79,7 +80,8 @@ def _member(place: Any) -> MaskingSite:
     except FolderError as error:
         raise Refused("this site cannot use its keys or its roster (the list of sites)") from error
     if roster.own(keys).name != place.client:
-        raise Refused("the list of sites at this site has the keys of this site under another name")
+        told = "the roster (list of sites) of this site has the keys of this site"
+        raise Refused(f"{told} under another name")
     return MaskingSite(place.client, keys, roster)
 
 
@@ -109,7 +111,7 @@ def _found(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRules) 
 def _check_job(job: Job, me: MaskingSite) -> None:
     if job.mode != "sum" or me.name not in job.cohort:
         raise Refused(
-            "this site is not in the cohort of the job, or the mode of the job is not sum"
+            "this site is not in the cohort of the job, or the mode of the job is not 'sum'"
         )
     if job.version != version("feddcd"):
         told = f"the job is for feddcd {job.version}, and this site has feddcd {version('feddcd')}"
@@ -220,7 +222,8 @@ def _identity(
 ) -> bytes:
     """The id of the job, from all nonces; this site's is the one that it gave."""
     if nonces.get(me.name) != founded.nonce:
-        raise Refused("the message has a nonce that this site did not make")
+        told = "in the message, the nonce (random number) of this site is not the nonce"
+        raise Refused(f"{told} that this site made")
     return job_id(job, me.roster, nonces)
 
 
@@ -229,7 +232,7 @@ def _last(envelope: Envelope, job: Job, number: int) -> dict[str, SignedAnswer]:
     marks = envelope.meta["signatures"]
     names = set(job.cohort) if number else set()
     if set(marks) != names or set(envelope.arrays) != {"question", *(f"of {n}" for n in names)}:
-        raise Refused("the message does not have the last answer of each site of the job")
+        raise Refused("the message must have the last answer of each site, and no other answer")
     arrays = envelope.arrays
     return {
         name: SignedAnswer(bytes_of(arrays[f"of {name}"]), hex_of(marks[name])) for name in names
@@ -243,7 +246,7 @@ def _follow(
     if number:
         own = file.sent(number - 1)
         if own is None or own.identity != identity or last[me.name] != own.answer:
-            raise Refused("the message has a last answer of this site that this site did not send")
+            raise Refused("the message has another last answer of this site than this site sent")
         proven = ProvenExchange(own.question, own.layout, last)
         sums = check_exchange(me.roster, job, identity, number - 1, proven)
         _check_rest(file, number - 1, sums, own.layout)
@@ -252,7 +255,7 @@ def _follow(
     try:
         for earlier in range(number):
             if (sums := file.sums(earlier)) is None:
-                raise Refused("some sums are not in this site's file of the job; start a new job")
+                raise Refused("this site's file of the job lacks some sums; start a new job")
             follow.take(sums)
     except Refused:
         raise
@@ -266,7 +269,8 @@ def _check_rest(file: JobFile, number: int, sums: Mapping[str, np.ndarray], layo
     the job as any refusal by the rules does."""
     mine = file.own(number)
     if mine is None:
-        raise Refused("the last answer is not in this site's file of the job; start a new job")
+        told = "this site's file of the job lacks the last answer of this site"
+        raise Refused(f"{told}; start a new job")
     if why := impossible(sums, mine, layout):
         file.end()
         raise Ruled(

@@ -58,7 +58,10 @@ def handle(envelope: Envelope, place: SitePlace, check: Check) -> Answer:
         job = Job.from_json(vow.job.encode())
         pact = seal(job, roster, ask.nonces)
         if write_nonce(ask.nonces[place.client]) != vow.nonce:
-            raise Refused(f"{place.client}: the message has a nonce that this site did not make")
+            raise Refused(
+                f"{place.client}: in the message, the nonce (random number) of this site is not "
+                "the nonce that this site made"
+            )
         if vow.rows != digest_of(site):
             raise _other_rows(place)
         _check_version(job, place)
@@ -165,7 +168,8 @@ def _check_columns(policy: Policy, site: SiteData, terms: Terms, job: Job) -> No
         return
     if terms.tau < len(job.cohort):
         raise not_allowed(
-            f"sums over only {terms.tau} of {len(job.cohort)} sites; remove tau from the settings"
+            f"sums over only {terms.tau} of {len(job.cohort)} sites; remove tau (the number of "
+            "sites in a round) from the settings of the training"
         )
     X = site.X if isinstance(site.X, np.ndarray) else site.X.toarray()
     names = site.names or tuple(f"column {i + 1}" for i in range(X.shape[1]))
@@ -184,7 +188,7 @@ def _read_terms(job: Job, place: SitePlace) -> Terms:
     if job.mode != "sum" or place.client not in job.cohort:
         raise Refused(
             f"{place.client}: this site is not in the cohort of the job, or the mode of the job is "
-            "not sum"
+            "not 'sum'"
         )
     try:
         terms = Terms.from_json(job.plan)
@@ -234,7 +238,8 @@ def _check_weights(job: Job, terms: Terms, learner: Learner, rows: dict[str, int
         said = given.get(name) if isinstance(given, dict) else None
         if type(said) is not float or not math.isclose(said, own, rel_tol=1e-6):
             raise Refused(
-                f"the weight of the site {name} in the job contradicts its number of rows"
+                f"in the job, the weight of the site {name!r} does not fit the number of rows of "
+                f"{name!r}"
             )
 
 
@@ -258,7 +263,8 @@ def _sites(job: Job) -> tuple[str, ...]:
 
 def _words(job: Job) -> list[str]:
     return [
-        "  the coordinator can read only sums over sites; nobody can choose the sites of a round",
+        "  the coordinator can read only sums over sites",
+        "  nobody can choose which sites take part in a round",
         f"  rounds: at most {job.agreement['rounds']}",
         f"  who takes part: {', '.join(map(repr, job.cohort))}",
         f"  job: {job.digest.hex()}",

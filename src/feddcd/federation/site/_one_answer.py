@@ -44,7 +44,7 @@ def _columns(policy: "Policy", outgoing: Outgoing) -> str:
     if policy.columns is None:
         return ""
     if not outgoing.columns:
-        told = "data without names of columns, because it lists allowed columns"
+        told = "data without names of columns, because the policy lists the allowed columns"
         return f"{told} (columns in policy.toml)"
     other = [name for name in outgoing.columns if name not in policy.columns]
     return f"{_column(outgoing, *other)} (columns in policy.toml)" if other else ""
@@ -53,7 +53,8 @@ def _columns(policy: "Policy", outgoing: Outgoing) -> str:
 def _identifiers(policy: "Policy", outgoing: Outgoing) -> str:
     if not (own := [name for name in outgoing.columns if name in policy.identifiers]):
         return ""
-    return f"{_column(outgoing, *own)}, because it is an identifier (identifiers in policy.toml)"
+    why = "because this column is an identifier (setting 'identifiers' in policy.toml)"
+    return f"{_column(outgoing, *own)}, {why}"
 
 
 def _column(outgoing: Outgoing, *names: str) -> str:
@@ -64,7 +65,7 @@ def _column(outgoing: Outgoing, *names: str) -> str:
 
 def _kinds(policy: "Policy", outgoing: Outgoing) -> str:
     if policy.kinds is None and outgoing.kind == "values" and policy.min_support > 1:
-        told = "answers of the kind 'values', because it does not name this kind"
+        told = "answers of the kind 'values', because the policy does not list this kind"
         return f"{told} (kinds in policy.toml)"
     if policy.kinds is None or outgoing.kind in policy.kinds:
         return ""

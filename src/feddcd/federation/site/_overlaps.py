@@ -59,8 +59,13 @@ def check_told(
 def _named(sets: str) -> str:
     """By kind, as `counted` has them."""
     kind, name = sets.split(" ", 1)
-    words = {"level": "the rows with a level of", "number": "the rows with a value of"}
-    return f"{words.get(kind, kind)} {name}" if name else "all rows, or the rows of a group"
+    words = {"level": "the rows with one level", "number": "the rows with a value"}
+    words["column"] = "the rows with the same value"
+    return (
+        f"{words.get(kind, kind)} in the column {name!r}"
+        if name
+        else "all rows, or the rows of a group"
+    )
 
 
 def _earlier(id: str, known: Mapping[str, Any], memory: Memory) -> ToldSets:

@@ -36,8 +36,9 @@ def _lines(name: str, different: int, n: int) -> list[str]:
         f"the column {name!r} may identify persons: it has {different:,} different values in "
         f"{n:,} rows.",
         "The risk: the rules of this site count rows, not persons. If each value belongs to one "
-        "person, sums over this column can reveal a person, also a person with several rows.",
+        "person, sums over this column can reveal this person, even if the person has several "
+        "rows.",
         "If each value belongs to one person, deny this job, and add the column to the list "
-        f"identifiers in {FILE}. Then no job can use this column.",
+        f"'identifiers' in {FILE}. Then no job can use this column.",
         "The page 'The rules of a site' explains this note (rule 22).",
     ]

@@ -120,7 +120,7 @@ def _remedy(name: str, found: Capping | None, x: np.ndarray, why: str) -> str:
     beyond, capped = int(np.sum((x < low) | (x > high))), found.of(x)
     kept, left = 100 * float(np.corrcoef(capped, x)[0, 1]) ** 2, len(np.unique(capped))
     return (
-        f"A cap that protects these rows: {lines} under [columns.{toml_key(name)}] in "
+        f"To protect these rows with a cap, write {lines} under [columns.{toml_key(name)}] in "
         "codebook.toml. All sites must use the same cap and step: if feddcd proposes another cap "
         "or step at another site, take the narrowest cap and the widest step. The cost: the cap "
         f"changes {beyond} of {len(x):,} values, to {low:g} or {high:g}. Of {len(np.unique(x))} "

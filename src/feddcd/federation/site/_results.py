@@ -35,13 +35,13 @@ def keep_result(envelope: Envelope, place: Any) -> Envelope:
     if not (there / study).exists() and len(list(there.glob("*"))) >= MOST_STUDIES:
         raise Refused(
             f"{place.client}: this site already has the results of {MOST_STUDIES} studies; remove "
-            "old results from the folder results of this site"
+            "old results from the folder 'results' of this site"
         )
     held = sum(path.stat().st_size for path in there.glob("*/*") if path.parent.name != study)
     if held + sum(map(len, plain.values())) > MOST_BYTES:
         raise Refused(
             f"{place.client}: the results of all studies need more than {MOST_BYTES >> 20} MiB; "
-            "remove old results from the folder results of this site"
+            "remove old results from the folder 'results' of this site"
         )
     with owner_only():
         (there / study).mkdir(parents=True, exist_ok=True)

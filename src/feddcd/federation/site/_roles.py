@@ -72,8 +72,8 @@ def check_no_identifier(site: Path, names: Sequence[str]) -> None:
     for name in names:
         if name in book.columns and book.columns[name].type == "identifier":
             raise Refused(
-                "the codebook of this site does not allow the use of a column, because it is an "
-                "identifier"
+                "the codebook of this site does not allow the use of a column, because this column "
+                "is an identifier"
             )
 
 
@@ -85,21 +85,22 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
         for name in entering:
             if name in book.columns and book.columns[name].type == "identifier":
                 told = f"the codebook does not allow the use of the column {name[:50]!r}"
-                raise Refused(f"{told}, because it is an identifier")
+                raise Refused(f"{told}, because this column is an identifier")
     for name in entering:
         if name in policy.identifiers:
             raise not_allowed(
-                f"the column {name[:50]!r}, because it is an identifier (identifiers in "
-                "policy.toml)"
+                f"the column {name[:50]!r}, because this column is an identifier (setting "
+                "'identifiers' in policy.toml)"
             )
         if own is not None and name not in own.columns:
             raise not_allowed(
-                f"the column {name[:50]!r}, because the codebook of this site does not have it"
+                f"the column {name[:50]!r}, because the codebook of this site does not have "
+                "this column"
             )
         if own is not None and sent is not None and sent.columns.get(name) != own.columns[name]:
             raise not_allowed(
                 f"the column {name[:50]!r}, because the codebook of the plan and the codebook "
-                "of this site describe it differently"
+                "of this site describe this column differently"
             )
     formula = getattr(plan, "formula", None)
     if policy.min_support >= 2:
@@ -122,7 +123,7 @@ def _check_own_roles(own: Codebook, plan: Any) -> None:
         if name in own.columns and not own.columns[name].allows(role):
             raise not_allowed(
                 f"the column {name[:50]!r} as {role}, because the codebook of this site "
-                "gives it other roles"
+                "gives this column other roles"
             )
 
 
@@ -144,8 +145,8 @@ def _check_sent(sent: Codebook) -> None:
     a threshold. So whoever chooses them could find out one row."""
     for name, entry in sent.columns.items():
         for what in (each for each in CHOSEN if getattr(entry, each) is not None):
-            told = f"the codebook of the plan sets {what} for the column {name[:50]!r}, but only"
-            told = f"{told} the codebook of a site may set {what}, and this site has no codebook"
+            told = f"the codebook of the plan sets {what!r} for the column {name[:50]!r}. Only the"
+            told = f"{told} codebook of a site may set {what!r}, and this site has no codebook"
             remedy = "A person at this site can put codebook.toml into the site's folder"
             raise Refused(f"{told}. {remedy}")
 
@@ -156,9 +157,10 @@ def _check_constants(own: Codebook | None, formula: str) -> None:
         entry = own.columns.get(column) if own is not None and column is not None else None
         if entry is None or value not in entry.cuts:
             lists = f"{OWN_BOOK} does not list" if own is not None else NONE_LISTS
-            why = f"{lists} the number {value:g} under cuts"
+            why = f"{lists} the number {value:g} under 'cuts'"
             if math.isnan(value) and own is not None:
-                why = f"{OWN_BOOK} has cuts only for comparisons of one column with one number"
+                why = f"a formula may compare only one column with one number that {OWN_BOOK} "
+                why += "lists under 'cuts'"
             elif math.isnan(value):
-                why = f"{NONE_LISTS} cuts"
+                why = "this site has no codebook with 'cuts'"
             raise not_allowed(f"{text[:80]!r}, because {why}", "constants = 'codebook'")

@@ -21,8 +21,8 @@ def salt_of(site: Path, disk: Disk) -> bytes:
             if found is None:
                 if (rules / "sets").exists():
                     raise StateError(
-                        f"{path} is lost, so feddcd does not recognise the rows of earlier jobs; "
-                        "put the file back from a backup"
+                        f"the file {path} is lost, so feddcd does not recognise the rows of "
+                        "earlier jobs; put the file back from a backup"
                     )
                 found = secrets.token_bytes(SIZE)
                 save(disk, path, found)

@@ -12,7 +12,7 @@ from .memory import Memory, difference, smallest_atom
 from .policy import Policy, Ruled
 
 UNTOLD = "feddcd does not tell the other sites that rows were withdrawn here"
-BOTH = "With the sums of both jobs, the coordinator and everyone at the sites of both jobs"
+BOTH = "The coordinator and everyone at the sites that take part in both jobs"
 
 
 def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memory: Memory) -> None:
@@ -32,7 +32,7 @@ def check_sets(policy: Policy, facts: Any, parameters: int, id: str | None, memo
             f"only {some} in some jobs and not in others. There must be at least {least} such "
             "rows, or none"
         )
-        remedy = "Write all columns of the study under complete in the plan of every job"
+        remedy = "In the plan of every job, write all columns of the study under 'complete'"
         raise Ruled("sets", f"{told}. {remedy}: then all jobs have the same rows")
 
 
@@ -71,28 +71,32 @@ def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
     apart = sorted([*gone, *new])
     told = (
         "an earlier job used the same rows with another list of sites: "
-        f"{sentence_list(apart)} {'is' if len(apart) == 1 else 'are'} in only one of the two jobs"
+        f"{_named(apart)} {'is' if len(apart) == 1 else 'are'} in only one of the two jobs"
     )
     if not answered:
-        return f"{told}. For the earlier job, this site sent at most its number of rows."
+        return f"{told}. For the earlier job, this site sent at most the number of its rows."
     alone = "alone" if len(gone + new) == 1 else "together, without the other sites"
-    what = f"the sums of {sentence_list(gone or new)} {alone}"
+    what = f"the sums of {_named(gone or new)} {alone}"
     if gone and new:
-        what = f"the sums of {sentence_list(gone)} minus the sums of {sentence_list(new)}"
+        what = f"the sums of {_named(gone)} minus the sums of {_named(new)}"
     return (
-        f"{told}.\n{BOTH} can calculate {what}.\n"
-        f"Deny this job, unless {sentence_list([*gone, *new])} agreed to reveal this."
+        f"{told}.\n{BOTH} can calculate {what}: they subtract the sums of the two jobs.\n"
+        f"Deny this job, unless {_named([*gone, *new])} agreed to reveal this."
     )
+
+
+def _named(sites: Sequence[str]) -> str:
+    return f"the site{'s' * (len(sites) > 1)} {sentence_list(list(map(repr, sites)))}"
 
 
 def _of_withdrawn(policy: Policy, parameters: int, job: str) -> str:
     least = least_apart(policy, parameters)
     return (
-        "this job and a job from before a withdrawal of consent differ by fewer than "
-        f"{least} rows.\n{BOTH} can calculate the sums of these rows alone. The sums of a single "
-        f"row are its values.\nDeny this job until at least {least} rows have changed "
-        f"({_demand(policy, parameters)}). Withdrawn rows count, too.\n{UNTOLD}. Before you "
-        f"deny, {call(job)}"
+        "rows were withdrawn at this site after an earlier job. This job and the earlier job "
+        f"differ by fewer than {least} rows.\n{BOTH} can calculate the sums of these rows alone. "
+        f"The sums of a single row are its values.\nDeny this job until at least {least} "
+        f"rows have changed ({_demand(policy, parameters)}). Withdrawn rows count, too.\n"
+        f"{UNTOLD}. Before you deny, {call(job)}"
     )
 
 
@@ -100,7 +104,8 @@ def call(job: str) -> str:
     """How a person at this site warns the others, who do not know what is known here."""
     return (
         "call the people at the other sites. Ask them to deny this job, too "
-        f"(its ID is {job[:SHORT]}), and every later job on the same rows without this site."
+        f"(its ID is {job[:SHORT]}). Ask them also to deny every later job on the same rows in "
+        "which this site does not take part."
     )
 
 
@@ -145,8 +150,8 @@ def _risk(id: str, same: bool, refused: bool) -> list[str]:
     where = "on the same rows" if same else "on this data file"
     others = "" if same else ", and use the same rows as in the earlier job"
     ruled = (
-        "    This site refuses this job even if you approve. A refusal has the same effect as a "
-        "denial."
+        "    This site refuses this job even if you approve. After the refusal, the risk is the "
+        "same as after a denial."
     )
     return [
         f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others},",

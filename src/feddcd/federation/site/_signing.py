@@ -21,12 +21,14 @@ OLDER = [
     "Do not approve it. Call the people at the coordinator and at another site.",
 ]
 BACK = (
-    "CAREFUL: this list has older keys of {0}, which were not in the last list that this site "
-    "signed. Ask the people at {0} whether other people may have seen these keys."
+    "CAREFUL: in this list, the site {0!r} has keys from an older list. The last list that this "
+    "site signed did not have these keys. Ask the people at the site {0!r} whether other people "
+    "may have seen these keys."
 )
 AHEAD = (
     "CAREFUL: this date is in the future. Approve this list only if the clock of this machine is "
-    "wrong: once such a list is approved, each list with the right date looks old."
+    "wrong. If you approve a list with a date in the future, each later list with the right date "
+    "looks old."
 )
 DAY = 86_400  # seconds
 

@@ -276,7 +276,7 @@ def _declared(offer: ColumnsOffer, plan: Any) -> ColumnsOffer:
     for column, declared in plan.levels.items():
         other = [level for level in offer.levels.get(column, ()) if level not in declared]
         if other:
-            own = DataError(f"{column} has the level {other[0]!r}, which the plan does not list")
+            own = DataError(f"{column!r} has the level {other[0]!r}, which the plan does not list")
             told = f"the site's column {column!r} has a level that the plan does not list"
             raise Misfit(told) from own
     entering = [c for c in plan.levels if c in (offer.columns or ())]

@@ -45,8 +45,8 @@ from .policy import REVEALS, Check, Outgoing
 TRUSTED = (
     "  NOTE: no rule checks the answers of a training.",
     "  A person who runs the coordinator and owns one of the sites can change the model in small "
-    "steps. From the changes of the answers, such a person can compute single rows, even if each "
-    "batch has all rows.",
+    "steps. From the changes of the answers, such a person can compute the values of single rows, "
+    "even if each answer uses all rows.",
     "  Approve only if you trust all sites and the coordinator with your rows.",
 )
 

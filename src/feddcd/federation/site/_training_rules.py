@@ -90,8 +90,8 @@ def check_batches(policy: Policy, settings: Mapping[str, Any]) -> None:
     least = max(limit(policy.min_rows), 2 * (k - 1))
     if k > 1 and size is not None and not (type(size) is int and size >= least):
         raise not_allowed(
-            f"batches of fewer than {least} rows (batch_size in the plan, min_support = "
-            f"{k} in policy.toml)"
+            f"batches of fewer than {least} rows: in the plan, set batch_size to {least} or more "
+            f"(min_support = {k} in policy.toml)"
         )
 
 
@@ -109,12 +109,12 @@ def check_greeting(policy: Policy, place: Any, hello: Hello, site: SiteData) -> 
     names, federation = columns_of(site), hello.federation
     key = hashlib.sha256(f"greeting {federation} {names}".encode()).hexdigest()[:32]
     lines = [
-        "Before a training, the coordinator asks for the columns and the number of "
-        "rows of this site:",
+        "Before a training, the coordinator asks this site for the names of its columns and for "
+        "its number of rows:",
         f"  federation: {federation[:100]!r}",
         f"  this site would send these names of columns: {', '.join(map(repr, names[:50]))}",
         f"  this site would send its number of rows: {len(site.labels)}",
-        "  If you approve this question, the training itself waits for your second approval.",
+        "  If you approve this request, the training still has to wait for a second approval.",
     ]
     entry, asked = {"id": key, "shown": lines}, asked_by(place, federation, hello.purpose)
     require(place.folder, key, GREETING, entry, most=FEW_WAITING, asked=asked)

@@ -35,7 +35,7 @@ ASKED = {  # settings of plans, and what a person reads
     "by": "column of the groups",
     "quantiles": "how quantiles are given",
     "shares": "which quantiles",
-    "median": "columns that get quantiles in place of mean and SD",
+    "median": "columns with quantiles in place of mean and standard deviation",
     "least": "smallest count that the table shows",
     "by_site": "the table also shows the numbers of each single site",
     "go_on_without": "if a site refuses, the other sites begin a new job",
@@ -49,7 +49,7 @@ CURES = {  # by rule, where something else helps
     "cells": JOIN,
     "joint_cells": JOIN,
     "max_numbers_per_value": "use fewer columns, or fewer levels of a category",
-    "sets": "name the same columns under complete in all jobs of the study",
+    "sets": "name the same columns under 'complete' in all jobs of the study",
 }
 
 
@@ -74,7 +74,7 @@ def describe_job(
         f"  rows: {rows.n}; {_left_out(rows)}",
         *_smallest(cell, rows.plan),
         f"  exchanges: at most {exchanges}",
-        f"  what leaves: {_leaves(columns, rows.plan)}; {sums}",
+        f"  what leaves this site: {_leaves(columns, rows.plan)}; {sums}",
         *(f"    {line}" for line in may_leave(rows.plan, mode, careful)),
         _who(sites),
     ]
@@ -85,12 +85,12 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
     if getattr(plan, "analysis", "") == "describe":
         return []
     if cell is None:
-        return ["  smallest cell of categories: the job has no such cell"]
+        return ["  smallest cell of categories: no column of this job has exactly two values"]
     return [
         f"  smallest cell of categories: {plural(cell, 'row')}",
-        "    (A cell has all rows with the same value in one column with two values, such as a "
-        "level of a category, or with the same values in two such columns. Three or more columns "
-        "together are not checked.)",
+        "    (This number is about columns with two values, such as the levels of a category. A "
+        "cell has all rows with the same value in one such column, or with the same values in two "
+        "such columns. feddcd does not check three or more columns together.)",
     ]
 
 
@@ -165,7 +165,7 @@ def describe_plan(
 ) -> list[str]:
     """What counts as missing, and what was declared."""
     words = listed(["NA", *na])
-    lines = [f"  a value is missing if the field is empty or has one of these words: {words}"]
+    lines = [f"  a value is missing if the field is empty or is one of these words: {words}"]
     if book is not None:
         said = {name: entry.missing for name, entry in book.columns.items()}
         each = {name: listed(["", *words]) for name, words in said.items() if words is not None}
@@ -220,7 +220,7 @@ def against(error: Exception) -> list[str]:
     cure = "" if not ruled else JOIN if OF_LEVELS in error.story else CURES.get(error.rule, CURE)
     note = f"  NOTE: {IN_VAIN}. {printable(why)}."
     alike = [
-        "  The coordinator gets a refusal without this reason, whether you approve or deny.",
+        "  Whether you approve or deny: the coordinator gets a refusal, but not this reason.",
         f"  You can tell the coordinator by phone what to change, for example: {cure}.",
         "  The page 'The rules of a site' explains each rule and what to do.",
     ]

@@ -40,13 +40,13 @@ from .told import SEE_LOG
 
 FAULTS = (  # what the server hears of an error: the first line that fits
     (PolicyError, "this site cannot use its policy, so it sends nothing"),
-    (LogError, "this site cannot write its log of what leaves, so it sends nothing"),
+    (LogError, "this site cannot write its log outgoing.jsonl, so it sends nothing"),
     (FileNotFoundError, "the data file of this site does not exist"),
     (SpecError, "this site cannot use its settings in site.toml"),
     (DataError, "this site cannot use its data"),
     (StateError, "this site cannot use its state file"),
-    (CodecError, "this site cannot read the message"),
-    (MissingExtra, "this site cannot train, because feddcd[train] is not installed there"),
+    (CodecError, "this site cannot read the coordinator's message"),
+    (MissingExtra, "this site cannot train, because feddcd[train] is not installed at this site"),
     (MemoryError, "the answer would need more memory than answer_memory in site.toml allows"),
     (Exception, "this site had an error"),
 )

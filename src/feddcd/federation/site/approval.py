@@ -197,7 +197,7 @@ def asked_words(folder: Path, id: str) -> str:
     """The same for a person: two studies may ask for one job."""
     study, what = about_waiting(folder, id)
     held = json.loads((folder / WAITING / f"{id}.json").read_text("utf-8"))
-    return f"{what} of study {study}" if study else printable(str(held.get("said") or what))
+    return f"{what} of study '{study}'" if study else printable(str(held.get("said") or what))
 
 
 def words_of(folder: Path, id: str) -> list[str]:

@@ -64,8 +64,8 @@ def verify_log(folder: Path, noted: str = "") -> Head:
     ):
         raise LogError(
             f"no line of {folder / LOG} has the digest {noted}. If this digest was in this log "
-            "earlier, the log was cut or changed later, even if all its digests still match. Find "
-            "out who changed the log before you trust it"
+            "earlier, somebody cut or changed the log later, even if feddcd finds no other damage "
+            "in the log. Do not trust the log until you know who changed it"
         )
     return last
 
@@ -97,7 +97,7 @@ def _heads(disk: Disk, path: Path) -> tuple[Head, Head]:
             last = _next(last, line)
             known = known or last == saved
     if not known:
-        raise _damage(path, wrong or _missing(last, saved))
+        raise _damage(path, wrong or _missing(path, last, saved))
     return saved, last
 
 
@@ -111,8 +111,10 @@ def _wrong(line: bytes, rest: bytes, last: Head, saved: Head) -> str:
     return f"line {number} was changed or removed"
 
 
-def _missing(last: Head, saved: Head) -> str:
+def _missing(path: Path, last: Head, saved: Head) -> str:
     """Of a chain that does not lead to the line that was written last."""
+    if saved.lines < 1:
+        return f"the file {_head_file(path).name} was changed"
     if last.lines >= saved.lines:
         return f"line {saved.lines} was changed"
     if last.lines + 1 == saved.lines:
@@ -157,7 +159,7 @@ def _read_head(disk: Disk, path: Path) -> Head:
 def _damage(path: Path, what: str) -> LogError:
     return LogError(
         f"{path} was changed or damaged: {what}. This site sends nothing now.{TODO}first find out "
-        "who changed it: a disk error, a person, or an attack. Then put "
+        f"what changed {path.name}: a disk error, a person, or an attack. Then put "
         f"{path.name} and {_head_file(path).name} back from a backup. If there is no backup, move "
         "both files away, and keep them: then a new log begins. The new log does not show what "
         "left this site before, and `feddcd federation verify --site` cannot check earlier studies"

@@ -10,9 +10,9 @@ from .approval import SHORT
 
 SENT = {  # by kind of answer: what the numbers are
     "counts": "counts of rows by category and by group, and counts of missing values",
-    "means": "sums and sums of squares of columns",
+    "means": "sums of columns, and sums of their squares",
     "parts": "sums of columns, and counts of rows in ranges of values",
-    "values": "sums of columns, and counts of rows in ranges and with single values",
+    "values": "sums of columns, counts of rows in ranges, and counts of rows with one exact value",
     "moments": "sums for a regression model, over all rows of the model",
     "gradient": "sums for a model: one number for each coefficient",
     "hessian": "sums for a model: one number for each pair of coefficients",
@@ -27,8 +27,8 @@ DIGESTS = (
 )
 UNTOLD = "This reason stays at this site."
 TOLD = "The coordinator reads only this: {refused}."  # not the details after it
-IN_VAIN = "even if you approve, the rules of this site refuse this"  # to who decides
-AFTER_DENIAL = "a denial has a risk, because this site answered an earlier job"
+IN_VAIN = "even if you approve, the rules of this site refuse this request"  # to who decides
+AFTER_DENIAL = "if you deny, there is a risk, because this site answered an earlier job"
 
 
 def time_of(entry: Mapping[str, Any]) -> str:
@@ -52,7 +52,7 @@ def _whose(entry: Mapping[str, Any]) -> str:
     job, study = entry.get("of_job") or entry.get("of_question"), entry.get("study")
     names = "of_job" not in entry or entry.get("kind") == "columns"
     what = f"{'question' if names else 'job'} {str(job)[:SHORT]}"
-    parts = [what if job else "", f"study {study}" if study else ""]
+    parts = [what if job else "", f"study '{study}'" if study else ""]
     named = " of ".join(filter(None, parts))
     return f" [{named}]" if named else ""
 
@@ -65,7 +65,7 @@ def _told(entry: Mapping[str, Any]) -> str:
             what = entry.get("what") or "what waited"
             return f"{word.upper():8} {say.format(id=entry[word][:SHORT], what=what)}"
     if "ended" in entry:
-        return f"ENDED    study {entry['ended']} {entry.get('how', '')}".rstrip()
+        return f"ENDED    study '{entry['ended']}' {entry.get('how', '')}".rstrip()
     if "left" in entry:
         at = f" at {entry['address']}" if entry.get("address") else ""
         return (
@@ -84,13 +84,13 @@ def _told(entry: Mapping[str, Any]) -> str:
     if "roster" in entry:
         return f"SIGNED   the list of sites with the roster words {entry['roster']}"
     if "result" in entry:
-        return f"RECEIVED the result of study {entry['result']}"
+        return f"RECEIVED the result of study '{entry['result']}'"
     if "withdrawal" in entry:
         return (
-            f"WITHDRAWAL  {entry['withdrawal']}; from now on, feddcd does not compare new jobs "
-            f"with {plural(entry['closed'], 'set')} of rows that earlier jobs used"
+            f"WITHDRAWAL  {entry['withdrawal']}; feddcd closed {plural(entry['closed'], 'set')} "
+            "of rows of earlier jobs. Rule 7 does not compare new jobs with a closed set"
             + (
-                ". The person did not wait until enough rows had changed"
+                ". With --early, feddcd did not check whether enough rows had changed"
                 if entry.get("early")
                 else ""
             )
@@ -99,7 +99,7 @@ def _told(entry: Mapping[str, Any]) -> str:
 
 
 _DECISIONS = {
-    "waits": "{what} waits for the decision of a person at this site, as request {id}",
+    "waits": "{what} waits until a person at this site decides about the request {id}",
     "approved": "a person at this site approved the request {id}",
     "denied": "a person at this site denied the request {id}",
     "dropped": "{what} ({id}) was removed without a decision, because too many questions waited",

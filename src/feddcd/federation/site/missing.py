@@ -39,7 +39,9 @@ def check_settings(place: Any, note: Callable[[str, str], None]) -> Any:
     try:
         return place if place.read is None else place.read(place.folder)
     except (SpecError, OSError) as error:
-        told = f"this site reads site.toml again for {LOOK_S:g} s, then it refuses the question"
+        told = (
+            f"if site.toml still has a mistake after {LOOK_S:g} s, this site refuses the question"
+        )
         if _waits(place.folder / FILE, "site.toml has a mistake", f"{error}; {told}", note):
             raise Waits(LOOKS) from None
         raise
@@ -52,7 +54,9 @@ def check_policy(place: Any, note: Callable[[str, str], None]) -> None:
     try:
         load_policy(place.folder / POLICY)
     except PolicyError as error:
-        told = f"this site reads the policy again for {LOOK_S:g} s, then it refuses the question"
+        told = (
+            f"if the policy still has a mistake after {LOOK_S:g} s, this site refuses the question"
+        )
         if _waits(path, f"{what} has a mistake", f"{error}; {told}", note):
             raise Waits(READS) from None
         return

@@ -128,7 +128,8 @@ class Policy:
             _check_names(name, getattr(self, name))
         for name, choices in CHOICES.items():
             if (value := getattr(self, name)) not in choices:
-                raise PolicyError(f"{name} must be one of {listed(choices)}; got {value!r}")
+                told = f"the setting {name!r} must be one of {listed(choices)}; got {value!r}"
+                raise PolicyError(told)
         for name in WHOLE:
             value = getattr(self, name)
             if value is None and name in WIDER:
@@ -188,7 +189,7 @@ def _check_names(name: str, value: Any) -> None:
     if value is None:
         return
     if not isinstance(value, tuple) or not all(isinstance(v, str) for v in value):
-        raise PolicyError(f"{name} must be a list of names, got {value!r}")
+        raise PolicyError(f"the setting {name!r} must be a list of names, got {value!r}")
     for item in value:
         if not _is_known(name, item):
             known = REVEALS if name == "kinds" else methods()

@@ -18,10 +18,10 @@ class Unread(SpecError):
     """What waits under this id has other words than a person has read."""
 
     def __init__(self, id: str, short: str, study: str):
-        of = f" for study {printable(study)}" if study else ""
+        of = f" for study '{printable(study)}'" if study else ""
         super().__init__(
-            f"the text of {short} changed after you read it, because the coordinator asked "
-            f"again{of}. Read the new text. Then give the same command again"
+            f"the text of the request {short} changed after you read it, because the coordinator "
+            f"asked again{of}. Read the new text. Then give the same command again"
         )
         self.id = id
 

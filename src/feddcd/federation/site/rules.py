@@ -93,7 +93,7 @@ def check_offer(
     check_roles(policy, plan, entering, memory)
     most = policy.max_jobs_per_month
     if most and id not in memory.offers() and memory.offered() >= most:
-        told = f"questions about the columns of more than {plural(most, 'plan')} in a month"
+        told = f"more than {plural(most, 'plan')} with questions about columns in a month"
         raise not_allowed(told, f"max_jobs_per_month = {most}")
     memory.begin_offer(id)
 
@@ -155,7 +155,7 @@ def check_identifiers(policy: Policy, plan: Any, frame: Any, entering: Sequence[
         if name != getattr(plan, "cluster", None):
             values = frame[name].dropna().tolist()
             if is_identifier(name, values):
-                told = f"the column {name} can identify a person"
+                told = f"the column {name!r} can identify a person"
                 raise Ruled("identifiers", f"{told}, because each row has a different value")
 
 
@@ -171,23 +171,23 @@ def check_columns(
     """The finished columns of a job, and what they reveal together with those of earlier jobs."""
     k = policy.min_support
     if n < k:
-        told = f"the job has {plural(n, 'row')} at this site, but it needs at least {k} rows"
+        told = f"the job has {plural(n, 'row')} at this site, but this site requires at least {k}"
         raise Ruled("min_support", told)
     if k < 2:
         return
     for name, column in columns.items():
         if numbers.unsupported(column, k):
-            told = f"in the column {name}, fewer than {k} rows differ from the most frequent value"
-            raise Ruled("support", f"{told}. {numbers.advice(plan, name, column)}")
+            why = f"in the column {name!r}, fewer than {k} rows differ from the most frequent value"
+            raise Ruled("support", f"{why}. {numbers.advice(plan, name, column)}")
         if numbers.lonely(column, k, policy.max_share):
-            told = f"in the column {name}, {numbers.rare(column, k, policy.max_share)}"
+            told = f"in the column {name!r}, {numbers.rare(column, k, policy.max_share)}"
             told = f"{told} (max_share = {policy.max_share})"
             raise Ruled("dominance", f"{told}. {numbers.advice(plan, name, column)}{numbers.SHARE}")
     few = small_cells_told(columns, earlier, k, levels)
     for cell in () if hides_cells(policy, mode) else few:
         raise Ruled("cells", f"fewer than {k} rows have {cell}")
     for one, other in numbers.nearly_alike(columns, earlier, k):
-        told = f"the columns {one} and {other} are the same, except in fewer than {k} rows"
+        told = f"the columns {one!r} and {other!r} are the same, except in fewer than {k} rows"
         raise Ruled("alike", told if one else "too many columns are similar to each other")
     why, name = numbers.singled_out(columns, earlier, k, mode, policy.max_leverage)
     if why:
