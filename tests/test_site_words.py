@@ -26,6 +26,7 @@ def site_words():
         ("0.25 to 0.3 s each", '0.25 to <span class="whole">0.3 s</span> each'),
         ("94 % of 12 sites", '<span class="whole">94 %</span> of 12 sites'),
         ("Only for --family", 'Only for <span class="whole">--family</span>'),
+        ("<td>wine-iid-2</td>", '<td><span class="whole">wine-iid-2</span></td>'),
         (r"<td><code>1 + \|w\|</code></td>", "<td><code>1 + |w|</code></td>"),
         (
             "<code>federation/coordinator/nodes.py</code>",

@@ -13,7 +13,8 @@ CELL = re.compile(r"<td([^>]*)>(.*?)</td>", re.S)
 SENTENCE = 40  # letters of a cell that needs a wide column, also on a phone
 CODE = re.compile(r"<code>([^<]*)</code>")
 UNIT = r"(?:%|[kMG]i?B|ms|s|h|min|days?|rows?)(?![\w/])"
-WHOLE = re.compile(rf"\d[\d.,]*(?:e-?\d+)?\s{UNIT}|\d[\d.]*e-\d+|(?<!\S)--[a-z][\w-]*")
+NAME = r"\b[a-z]\w*-[\w-]+-\d(?![\w-])"  # of a problem of the race: wine-iid-2
+WHOLE = re.compile(rf"\d[\d.,]*(?:e-?\d+)?\s{UNIT}|\d[\d.]*e-\d+|(?<!\S)--[a-z][\w-]*|{NAME}")
 JOINTS = re.compile(r"(?<=/)(?=.)|(?<=::)")
 MORE_JOINTS = re.compile(r"(?<=/)(?=.)|(?<=::)|(?<=\w)_")
 
