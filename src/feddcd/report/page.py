@@ -20,7 +20,7 @@ CSS = """
 @media screen and (prefers-color-scheme: dark) {
   :root { --ink: #e8eaee; --soft: #a4acb8; --paper: #14171b; --card: #1d2127; --rule: #353b44;
     --grid: #2a3038; --good: #5cc592; --bad: #ff9a8d; --alarm: #2e1c1b; }
-  figure svg, .legend svg, .strip { filter: brightness(1.3); }
+  figure > svg, .legend svg, .strip { filter: brightness(1.3); }
 }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink);
@@ -119,6 +119,7 @@ dd { margin: 0; max-width: 46em; }
   :root { font-size: 15px; }
   th, td { padding: 5px 6px; }
   .scroll th:first-child { max-width: 9.5em; }
+  .scroll .long { min-width: 8.5em; }
   .columns th, .columns td { padding: 5px 3px; }
   .columns .scroll table { font-size: 0.75rem; }
   .strip { min-width: 80px; }
@@ -143,12 +144,15 @@ dd { margin: 0; max-width: 46em; }
   .scroll table { font-size: 7.5pt; }
   .scroll th, .scroll td { padding: 2px 3px; }
   .scroll th:first-child { min-width: 8em; }
+  .scroll table:has(tr > :nth-child(9)) td { white-space: normal; text-wrap: balance; }
+  .scroll table:has(tr > :nth-child(12)) { font-size: 6.3pt; }
+  .scroll table:has(tr > :nth-child(12)) :is(th, td) { padding: 2px; }
   thead th, .scroll caption span, .scroll th:first-child { position: static; }
   caption { padding-left: 0; }
   .facts, .settings { font-size: 9pt; }
   .facts th, .facts td, .settings th, .settings td { padding-top: 2px; padding-bottom: 2px; }
   .figures { grid-template-columns: 330px 330px; }
-  .panels { grid-template-columns: repeat(3, 1fr); }
+  .panels:has(> :nth-child(3)) { grid-template-columns: repeat(3, 1fr); }
   .columns { grid-template-columns: 1fr 1fr; }
   tr, dt, dd, li, .proof, .facts, .settings { break-inside: avoid; }
   tbody tr:nth-last-child(-n+2) { break-before: avoid; }

@@ -3,6 +3,7 @@
 The first cell of a row is its name and stands left; the others are numbers and stand right.
 """
 
+import re
 from collections.abc import Callable, Iterable, Sequence
 from html import escape
 from typing import TYPE_CHECKING
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 Row = Sequence[str]
 Group = tuple[str, Sequence[Row]]  # a heading, or "", and what stands under it
 
+LONG = 30  # letters of a heading that needs a wide column
 USUAL_WIDTH = 80  # of a terminal; a wider table has its columns closer together
 
 
@@ -30,9 +32,9 @@ def table(caption: str, head: Row, *groups: Group, style: str = "") -> str:
     """A table that scrolls within its own frame where the window is narrow; `style` may be
     `words`, which stand left and break."""
     look = f' class="{style}"' if style else ""
-    titles = "".join(f'<th scope="col">{text(name)}</th>' for name in head)
+    titles = "".join(f'<th scope="col"{_wide(name)}>{text(name)}</th>' for name in head)
     top = f"<thead><tr>{titles}</tr></thead>\n" if any(head) else ""
-    cell = text if style == "words" else escape
+    cell = text if style == "words" else _numbers
     body = "\n".join(_group(heading, rows, len(head), cell) for heading, rows in groups)
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}">\n'
@@ -62,6 +64,16 @@ def _row(cells: Row, cell: Callable[[str], str]) -> str:
     values = "".join(f"<td>{_cell(word, cell)}</td>" for word in rest)
     name = escape(first).replace("_", "_<wbr>")  # body_mass_index breaks between its words
     return f'<tr><th scope="row">{name}</th>{values}</tr>'
+
+
+def _wide(name: str) -> str:
+    """On a phone, a heading of many words has no line for each word."""
+    return ' class="long"' if len(name) > LONG else ""
+
+
+def _numbers(word: str) -> str:
+    """Where a wide table breaks them on paper, `(49.8 %)` stays in one piece."""
+    return re.sub(r"\([\d.]+ %\)", r'<span class="n">\g<0></span>', escape(word))
 
 
 def _cell(word: str, cell: Callable[[str], str]) -> str:
