@@ -122,6 +122,17 @@ def test_on_paper_no_table_of_facts_is_torn(tmp_path, chromium):
     assert set(seen) == {"avoid"}
 
 
+def test_on_paper_a_table_of_twelve_sites_is_as_wide_as_the_page(tmp_path, chromium):
+    head = ["column", "all", *(f"hospital: h{k}" for k in range(10, 22))]
+    rows = [["f", *["1,506 (50.2 %)"] * 13], ["median", *["67.35 [56.875, 76.1]"] * 13]]
+    (tmp_path / "a.html").write_text(document("A", table("A", head, ("", rows))), encoding="utf-8")
+    chromium.open(tmp_path / "a.html", 688)  # A4 without its margins
+    chromium._call("Emulation.setEmulatedMedia", media="print")
+    wide = chromium.evaluate("document.documentElement.scrollWidth")
+    chromium._call("Emulation.setEmulatedMedia", media="")
+    assert wide <= 700
+
+
 DOTS = """[...document.querySelectorAll(".strip circle.dot")].map(
   x => x.getBoundingClientRect().width)"""
 

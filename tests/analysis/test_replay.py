@@ -83,7 +83,7 @@ def test_nothing_is_said_of_a_site():
 
 def test_what_needs_single_sites_is_refused_by_name():
     model = FederatedGLM("binomial", "y ~ x", site_effects="fixed", answers="sum")
-    with pytest.raises(SpecError, match="site_effects='fixed' needs the sums of every site"):
+    with pytest.raises(SpecError, match="site_effects='fixed' needs the sums of each single site"):
         model.fit(patients(), groups="site")
     with pytest.raises(SpecError, match="answers='sum' needs the answer of every site"):
         FederatedGLM("binomial", "y ~ x", answers="sum", absent=0.2).fit(patients(), groups="site")

@@ -403,7 +403,8 @@ def test_check_names_the_file_that_it_really_is(source, folder):
     path = put(folder, "tiny.t", TEXT)
     with pytest.raises(
         DataError,
-        match=r"tiny\.t: this is the file 'tiny' of the data set 'tiny', not the file 'tiny\.t'",
+        match=r"tiny\.t: the content is that of the file 'tiny' of the data set 'tiny', "
+        r"and not that of the file 'tiny\.t'",
     ):
         examine(source, source.test, path)
 
@@ -478,7 +479,8 @@ def test_the_subset_is_never_taken_for_rcv1(part):
     with pytest.raises(
         DataError,
         match=(
-            rf"is the file 'rcv1sub_{part}\.binary' of the data set 'rcv1-subset', not the file "
+            rf"is that of the file 'rcv1sub_{part}\.binary' of the data set 'rcv1-subset', "
+            rf"and not that of the file "
             rf"'rcv1_"
         ),
     ):

@@ -505,7 +505,7 @@ SETTLEMENTS = {
     "of another round": (
         told(stamp=[1, 2]),
         "site-4: this site did not confirm the round that the coordinator asked about, or this "
-        "site sent no certificate",
+        "site sent no numbers for the proof of the gap",
     ),
     "garbage": (lambda data: b"garbage", UNREADABLE),
     "without the proof": (
@@ -516,7 +516,7 @@ SETTLEMENTS = {
             )
         ),
         "site-4: this site did not confirm the round that the coordinator asked about, or this "
-        "site sent no certificate",
+        "site sent no numbers for the proof of the gap",
     ),
 }
 

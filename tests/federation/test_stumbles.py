@@ -368,8 +368,8 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     assert told().startswith(f"{read}Then start ")
     note_state(folder.of_study("first"), "failed", time=6.0)  # once more
     assert told() == (
-        f"study 'first' ended without a result. {broken}. Ask the people at south to repair this. At "
-        "a site, this command says what is broken: feddcd federation status SITE_DIR. Then start "
+        f"study 'first' ended without a result. {broken}. Ask the people at south to repair this. "
+        "At a site, this command says what is broken: feddcd federation status SITE_DIR. Then start "
         "the study again: feddcd federation study fed first"
     )
     assert "denied" not in next_after({"south": broken})

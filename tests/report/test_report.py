@@ -463,6 +463,12 @@ def test_a_formula_of_the_reader_keeps_its_backticks():
     assert "<td>y ~ `a b`</td>" in pairs("The fit", [("Formula", "y ~ `a b`")])
 
 
+def test_what_a_table_keeps_in_one_piece():
+    made = table("By site", ["site", "a", "b " * 20], ("", [["f", "117 (48.5 %)", "<b> (1)"]]))
+    assert '<td>117 <span class="n">(48.5 %)</span></td><td>&lt;b&gt; (1)</td>' in made
+    assert '<th scope="col">a</th><th scope="col" class="long">b b' in made
+
+
 @pytest.mark.parametrize(
     ("made", "shown"),
     [

@@ -74,7 +74,7 @@ def test_a_bound_that_is_no_number_is_refused():
 @pytest.mark.parametrize("odd", [(0, 0, 1), (65, 0, 1), (1, 1, 1), (1, -501, 0), (1, 0, 501),
                                  (1.0, 0, 1), (True, 0, 1), ("1", 0, 1)])  # fmt: skip
 def test_odd_grids_are_refused(odd):
-    with pytest.raises(SpecError, match="the grid of a part must"):
+    with pytest.raises(SpecError, match="a grid for rounding must"):
         Grid(*odd).check()
 
 

@@ -62,8 +62,8 @@ def summed_model(model: Model) -> Model:
     """The same of one answer, the sums over all sites."""
     if model.effects:
         told = (
-            "<site_effects> needs the sums of every site, but in mode sum the coordinator reads "
-            "only sums over all sites. Use mode each, or leave out <site_effects>"
+            "<site_effects> needs the sums of each single site, but in mode 'sum' the coordinator "
+            "reads only totals of all sites. Use mode 'each', or leave out <site_effects>"
         )
         raise SpecError(told, settings={"site_effects": "fixed"})
     return model._replace(sites=(ALL,), summed=len(model.sites))

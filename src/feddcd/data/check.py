@@ -68,8 +68,8 @@ def examine(source: KnownSet, file: File, path: Path) -> str:
         for twin in other.files:
             if twin.sha256 == sha256 and twin.name != file.name:
                 raise DataError(
-                    f"{path}: this is the file {twin.name!r} of the data set {other.name!r}, not "
-                    f"the file {file.name!r}"
+                    f"{path}: the content is that of the file {twin.name!r} of the data set "
+                    f"{other.name!r}, and not that of the file {file.name!r}"
                 )
     if file.blob is not None and _blob(path, size) == file.blob:
         return f"the git blob id of the text is right: {_short(file.blob)}"

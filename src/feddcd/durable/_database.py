@@ -129,7 +129,9 @@ class Database:
 
     def _usable(self) -> sqlite3.Connection:
         if self._connection is None:
-            raise LedgerError(f"the file {self.path} is closed; open it again")
+            raise LedgerError(
+                f"this object has closed the file {str(self.path)!r}; make a new object"
+            )
         if self._failed:
             raise LedgerError(
                 f"feddcd could not write to {self.path}; start the coordinator again to continue"

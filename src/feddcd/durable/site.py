@@ -108,7 +108,9 @@ class ClientFile:
 
     def _check_usable(self) -> None:
         if self._lock is None:
-            raise StateError(f"the file {self.path} is closed; open it again")
+            raise StateError(
+                f"this object has closed the file {str(self.path)!r}; make a new object"
+            )
         if self._uncertain:
             raise StateError(
                 f"the last change of {self.path} was not finished. Check the disk, then "

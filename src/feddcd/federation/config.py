@@ -22,7 +22,7 @@ SHARED = ("nobody", "cohort")
 # the settings of a Spec that are agreed on; all others may change while a federation lives
 AGREED = ("algorithm", "model", "l2", "weighting", "seed", "dtype", "settings")
 HOW_MADE = (
-    "; to make a federation for a trial: feddcd federation init DIR --job job.toml --data FILE "
+    "; to try a federation on this machine: feddcd federation init DIR --job job.toml --data FILE "
     "--group COLUMN; for sites on other machines: feddcd federation init DIR --host NAME"
 )
 _TIMES = ("deadline", "patience", "fewest")

@@ -201,7 +201,7 @@ class RunLoop:
     def _give_up(self) -> None:
         if self.folder is not None:
             write_atomically(self.folder / "history.csv", self.history.save)
-        where = f"; the earlier rounds are in {self.folder}" if self.folder else ""
+        where = f"; the folder {str(self.folder)!r} has the earlier rounds" if self.folder else ""
         raise Diverged(
             f"{self.name}: the objective is not finite after round "
             f"{self.history.rounds + 1}{where}. "

@@ -34,10 +34,12 @@ class Grid(NamedTuple):
     def check(self) -> "Grid":
         whole = all(type(part) is int for part in self)
         if not (whole and 1 <= self.steps <= MOST_STEPS):
-            raise SpecError(f"the grid of a part must have 1 to {MOST_STEPS} steps")
+            raise SpecError(
+                f"a grid for rounding must have 1 to {MOST_STEPS} steps between two powers of 2"
+            )
         if not -FURTHEST <= self.low < self.high <= FURTHEST:
             raise SpecError(
-                f"the grid of a part must be between 2^-{FURTHEST} and 2^{FURTHEST}, and its low "
+                f"a grid for rounding must be between 2^-{FURTHEST} and 2^{FURTHEST}, and its low "
                 "end must be below its high end"
             )
         return self

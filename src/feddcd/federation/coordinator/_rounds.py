@@ -186,7 +186,7 @@ def _check_settled(closing: Closing, asked: Stamp) -> CertificatePart:
     if stamp != asked or proof is None:
         raise Refused(
             f"{client}: this site did not confirm the round that the coordinator asked about, or "
-            "this site sent no certificate"
+            "this site sent no numbers for the proof of the gap"
         )
     if bad := unsound((conserved, proof.value, proof.at_model, proof.at_own)):
         raise Refused(f"{client}: the answer with which this site confirms a round {bad}")

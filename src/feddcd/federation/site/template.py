@@ -8,8 +8,8 @@ import tomli_w
 from .policy import LOOSE, LOOSENED, REVEALS, Policy, load_policy, methods
 
 SAID = (
-    "allows almost everything, for a trial. Before a site has real data, remove the part `loose` "
-    "from policy.toml of this site"
+    "allows almost everything, so that you can try feddcd. Before a site has real data, remove the "
+    "part `loose` from policy.toml of this site"
 )
 
 CAREFUL = (
