@@ -226,7 +226,8 @@ def test_the_commands_of_a_person_at_a_site_run(folder):
     plan = folder / "fed" / "federation.toml"
     short = "patience = 0.01\napproval_patience = 0.01"
     plan.write_text(re.sub("^patience = .*$", short, plan.read_text(), flags=re.MULTILINE))
-    with pytest.raises(AssertionError, match=r"waited 0\.01 s, .* no answer from h0, h1, h2, h3"):
+    away = r"waited 0\.01 s, .* no answer from these sites: h0, h1, h2, h3"
+    with pytest.raises(AssertionError, match=away):
         run_line(DOCS / "rules.md", "feddcd federation simulate fed", folder)
     sites = folder / "fed" / "sites"
     (waits,) = {path.stem[:8] for path in sites.glob("*/outgoing/*.json")}

@@ -551,9 +551,9 @@ def test_both_spellings_are_told_with_the_sites_that_have_them(tmp_path):
     d["arm"] = np.resize(["north", "North", "south"], len(d))
     held = parts(d)
     home = made(tmp_path, RegressionPlan("y ~ age + arm"), held)
-    first, *others = sorted(held)
-    each = f"{', '.join([first, *others[:-1]])} and {others[-1]}"
-    with pytest.raises(DataError, match=f"'North' at {each}, 'north' at {each}"):
+    first, *others = map(repr, sorted(held))
+    each = f"the sites {', '.join([first, *others[:-1]])} and {others[-1]}"
+    with pytest.raises(DataError, match=f"'North' at {each}; 'north' at {each}"):
         run(home)
 
 

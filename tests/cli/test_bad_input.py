@@ -123,7 +123,7 @@ MODELS = [
     case("--l2 0 --algorithm feddcd", r"feddcd needs a penalty, .*: set l2 > 0, got l2=0"),
     case(
         "--l2 0 --algorithm accfeddcd",
-        r"accfeddcd needs .* got l2=0 .fedqn, fednewton and fedlbfgs also work",
+        r"accfeddcd needs .* got l2=0 .the methods fedqn, fednewton and fedlbfgs also work",
     ),
     case("--l2 0 --algorithm pointsaga", r"pointsaga needs .* got l2=0"),
     case("--l2 nan", r"the setting 'l2' should be a number, got nan"),
@@ -256,7 +256,11 @@ SETTINGS = [
 DATA = [
     case("--data wyne", r"'wyne' is neither a data set nor a file; did you mean 'wine'\?"),
     case("--data missing.svm", r"'missing.svm': no such file, and no data set .* this name$"),
-    case("--data a9a", r"a9a: this data set needs .* put the file a9a, .* FEDDCD_DATA"),
+    case(
+        "--data a9a",
+        r"a9a: feddcd did not find the file a9a of this data set\. .* put the file a9a "
+        r".* FEDDCD_DATA",
+    ),
     case(
         "--data folder",
         "folder: this is a folder, but a LIBSVM file is needed",

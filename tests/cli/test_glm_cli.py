@@ -651,7 +651,7 @@ BAD = [
     formula("the outcome 'sex' is 'f' in every row, but family binomial needs two values",
             "sex ~ age", GROUP,
             patients().assign(sex="f")),
-    formula("p.csv: dose: the class -", "dose ~ age", f"{GROUP} --family multinomial"),
+    formula("p.csv: 'dose': the class -", "dose ~ age", f"{GROUP} --family multinomial"),
     # settings, before the file is read
     case((
         "family must be one of gaussian, binomial, poisson, multinomial, quasibinomial, "
@@ -676,7 +676,8 @@ BAD = [
     case("algorithm must be one of auto, newton, pointsaga; got 'sgd'", "--algorithm sgd"),
     case("latency must be a finite number above 0, got latency=-1.0", "--latency -1"),
     case("bandwidth must be a finite number above 0, got bandwidth=0.0", "--bandwidth 0"),
-    formula("l2 of age must be finite and >= 0, got -1", F[1], f"{GROUP} --l2 -1"),
+    formula("l2 of the coefficient 'age' must be finite and >= 0, got -1", F[1],
+            f"{GROUP} --l2 -1"),
     # nearly right, or as in R
     formula("got 'binominal'; did you mean 'binomial'?", F[1], "--family binominal"),
     formula("got 'hc3'; did you mean 'HC3'?", F[1], "--covariance hc3"),

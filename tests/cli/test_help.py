@@ -97,13 +97,14 @@ def test_no_line_of_a_list_of_commands_breaks_before_its_end(command, capsys, mo
 
 def test_defaults_that_a_help_text_writes_out_are_those_of_the_code():
     listed = lambda names: f"{', '.join(names[:-1])} and {names[-1]}"
+    people = f"{PEOPLE_S / 86400:g} days, or the setting patience if you changed it."
     texts = {
         ("compare", "algorithm"): f"Default: {listed(usual())}.",
         ("run", "tau"): f"Default: N/{PART}.",
         ("race", "bits"): f"Default: {listed([str(b) for b in BITS])}.",
         ("race", "share"): f"Default: {listed([f'{share:g}' for share in SHARES])}.",
         ("federation init", "sites"): f"Default: {_federation_options.TRIAL_SITES} with --data.",
-        ("federation study", "wait"): f"or {PEOPLE_S / 86400:g} days without this setting.",
+        ("federation study", "wait"): f"Without this setting: {people}",
         ("describe", "least"): f"Default: {default(describe, 'least')} (show all counts).",
         ("describe", "quantiles"): f"Default: {default(describe, 'quantiles')}.",
     }

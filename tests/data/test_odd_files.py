@@ -491,8 +491,8 @@ REFUSED = {
         {},
         (
             "t.csv:2: this line has 3 fields, but the header has 2; if the first field is "
-            "the name of the row, give its column a name, or write the table with row.names "
-            "= FALSE"
+            "the name of the row, give the first column a name, or write the table with "
+            "row.names = FALSE"
         ),
     ),
     "a comma in a field": (

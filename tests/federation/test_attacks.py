@@ -483,7 +483,7 @@ def test_a_person_agrees_once_to_a_job(tmp_path):
     deny(tmp_path, *waiting(tmp_path))
     with pytest.raises(Stopped, match=rf"^north: {REFUSED}$"):
         site.ask("y ~ bmi")  # as if a rule had refused it
-    assert site.log()[-1]["why"] == "the site's administrator did not agree to this job"
+    assert site.log()[-1]["why"] == "a person at this site denied this job"
     assert verify_log(tmp_path).lines == len(site.log())
 
 
@@ -712,7 +712,8 @@ def test_sums_that_tell_of_few_rows_together(name, tmp_path, monkeypatch):
     logged = site.log()[-1]
     assert logged["rule"] == rule
     assert why in logged["why"]
-    assert rule != "sets" or "complete in the plan" in logged["why"]
+    remedy = "In the plan of every job, write all columns of the study under 'complete': then all"
+    assert rule != "sets" or remedy in logged["why"]
 
 
 def test_a_small_site_takes_part_where_its_policy_says_so():

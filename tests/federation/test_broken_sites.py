@@ -287,7 +287,7 @@ def test_a_new_path_of_the_data_tells_what_the_rules_forget(home):
     (told,) = (each for each in status_of(site)["warnings"] if "budgets" in each["what"])
     assert told["what"].startswith(f"site.toml names the data file {site / 'new.csv'}, but ")
     assert f"remember 1 job of {site / 'data.csv'}. With the new path, all budgets" in told["what"]
-    assert "move it to the old path" in told["todo"]
+    assert "move the new file to the old path, and write the old path into" in told["todo"]
     Memory(site, site / "new.csv").begin("b" * 32)
     assert any("budgets" in trouble.what for trouble in troubles(site)), "for a month"
     later = time.time() + MONTH + 1

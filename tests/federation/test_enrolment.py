@@ -155,9 +155,10 @@ def test_who_is_not_invited_learns_nothing(home, tmp_path, data):
 def test_an_invitation_ends(home, tmp_path, data):
     given = invited(home, "north", tmp_path)
     late = Desk(home, now=lambda: given.expires + 1.0)
-    with pytest.raises(Refused, match=r"this invitation was valid until 20\d\d-\d\d-\d\d"):
+    until = r"this invitation was valid until 20\d\d-\d\d-\d\d"
+    with pytest.raises(Refused, match=until):
         site.enrol(given, tmp_path / "a", data, {}, post=by(late))
-    with pytest.raises(Refused, match="ended at"):
+    with pytest.raises(Refused, match=until):
         site.look(given, by(late))
     with pytest.raises(SpecError, match="the invitation was valid until"):
         read_invitation(tmp_path / "north.invite", now=given.expires + 1.0)
@@ -372,7 +373,7 @@ def test_who_was_expelled_is_not_invited_again(home, tmp_path, data, monkeypatch
         assert f"the site {name!r} was expelled and cannot join again" in capsys.readouterr().err
     assert events(home, "retired")[-1]["barred"] is True
     assert _code(["federation", "invite", "fed", "south"]) == 2
-    assert "first retire it: feddcd federation retire fed south" in capsys.readouterr().err
+    assert "first retire this site: feddcd federation retire fed south" in capsys.readouterr().err
     assert _code(["federation", "retire", "fed", "south"]) == 0
     key = (tmp_path / "south" / "key.pub").read_text()
     assert standing(home, key)["left"]["barred"] is False
@@ -381,7 +382,7 @@ def test_who_was_expelled_is_not_invited_again(home, tmp_path, data, monkeypatch
     assert _code(["federation", "expel", "fed", "south"]) == 0, "also after it was retired"
     assert standing(home, key)["left"]["barred"] is True
     assert _code(["federation", "invite", "fed", "south"]) == 2
-    assert "south was expelled" in capsys.readouterr().err
+    assert "the site 'south' was expelled and cannot join again" in capsys.readouterr().err
     assert _code(["federation", "expel", "fed", "west"]) == 2
 
 

@@ -370,7 +370,10 @@ def test_another_port_reaches_the_sites_of_this_machine(tmp_path, monkeypatch):
         taken.listen()
         port = taken.getsockname()[1]
         home = create(tmp_path / "fed", ["a", "b"], Config("f", host="127.0.0.1", port=port))
-        both = r"federation.toml \(port = ...\), and into the file site.toml of each site"
+        both = (
+            r"write port = \.\.\. into federation\.toml, and superlink = 'HOST:PORT' into the file "
+            r"site\.toml of each site"
+        )
         with pytest.raises(FlowerError, match=both), programs.opened(home, forget=True):
             pass
     for name in home.invited():

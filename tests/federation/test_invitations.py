@@ -142,7 +142,10 @@ def test_what_nobody_confirmed_is_taken_back(home, said, how):
         invite(home)
         assert enrol(home) == west, "it may come back"
         assert "retired:" not in "\n".join(lines_of(status_of(west)))
-    with pytest.raises(SpecError, match=r"'east' is not a site .* invitations are: (none|west)"):
+    known = "the names of all sites and invitations are: west$"
+    if how != "enrolled":
+        known = "this federation has no sites and no invitations$"
+    with pytest.raises(SpecError, match=f"'east' is not a site .*has no invitation; {known}"):
         _members.depart_command(home.path, ["east"], barred=False)
 
 
@@ -165,7 +168,8 @@ def test_a_running_site_hears_that_its_enrolment_is_rejected(home, said, monkeyp
     now[0] += _serving.LOOK_S
     shown, asked = _serving.show_rejected(west, shown, asked)
     assert lines[0].startswith("the enrolment of this site was rejected by the coordinator at ")
-    assert "ask the person at the coordinator for a new invitation, and give: feddcd" in lines[1]
+    told = "ask the person at the coordinator for a new invitation, and give this command: feddcd"
+    assert told in lines[1]
     held = status_of(west)
     assert "rejected: the enrolment of this site was rejected" in "\n".join(lines_of(held))
     assert held["last"][-1].partition("  ")[2].startswith("REJECTED the coordinator at ")
@@ -188,7 +192,7 @@ def test_a_running_site_hears_that_its_enrolment_is_rejected(home, said, monkeyp
 def test_an_expelled_invitation_is_not_made_again(home, said):
     invite(home)
     _members.depart_command(home.path, ["west"], barred=True)
-    with pytest.raises(SpecError, match="west was expelled"):
+    with pytest.raises(SpecError, match="the site 'west' was expelled and cannot join again"):
         invite(home)
 
 

@@ -61,7 +61,7 @@ def test_the_status_after_a_denial_says_how_to_undo_it(site):
 
 
 def test_what_a_person_denied_is_not_called_a_rule():
-    denied = {"rule": "denied", "why": "the site's administrator did not agree to this job"}
+    denied = {"rule": "denied", "why": "a person at this site denied this job"}
     assert reason_of(denied) == f"a person here: {denied['why']}"
     assert reason_of({"rule": "cells", "why": "few"}) == "the rule 'cells': few"
 

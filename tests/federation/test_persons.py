@@ -66,7 +66,7 @@ def test_whoever_approves_reads_that_a_column_may_identify_persons(name, tmp_pat
         f"NOTE: the column {name!r} may identify persons: it has 240 different values in 336 rows."
     ]
     assert "the rules of this site count rows, not persons" in told
-    assert "identifiers in policy.toml" in told
+    assert "add the column to the list 'identifiers' in policy.toml" in told
 
 
 def test_ordinary_columns_give_no_such_warning(tmp_path):

@@ -44,7 +44,7 @@ def test_a_column_that_no_site_has_is_a_mistake_in_the_job(home):
     sites = [{"site": name, "state": "connected", "confirmed": True} for name in SITES]
     held = {"sites": sites, "studies": [study_status(study)], "open": True}
     assert next_step(home, held) == (
-        "study s1 ended without a result, because east, north and south have no column 'bmi'. "
+        "study 's1' ended without a result, because east, north and south have no column 'bmi'. "
         "Check this name in the job file, then start the study again: feddcd federation study fed "
         "s1 --job FILE. If the name is right, ask the people at these sites to add the column"
     )

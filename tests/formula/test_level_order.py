@@ -15,7 +15,9 @@ def test_words_are_sorted_as_the_page_says():
     words = ["zoo", "Ähre", "Zebra", "apfel"]
     in_order = sorted_levels(words)
     assert in_order == ["apfel", "Zebra", "zoo", "Ähre"]
-    assert f"after Z: {', '.join(in_order)}." in " ".join(PAGE.read_text("utf-8").split())
+    page = " ".join(PAGE.read_text("utf-8").split())
+    example = f"For example, four words in this order are: {', '.join(in_order)}."
+    assert f"Letters such as Ä come after Z. {example}" in page
     assert sorted_levels(["a", "1", "(x)", "B"]) == ["(x)", "1", "a", "B"]
 
 

@@ -377,7 +377,8 @@ def test_an_interrupt_stops_all_processes_and_keeps_what_is_done(tmp_path, monke
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
     from feddcd.simulator.lanes import lanes
 
-    with pytest.raises(ValueError, match="only runs with the same method"):
+    only = "runs can run at the same time only if they have the same method, arrays of the same"
+    with pytest.raises(ValueError, match=only):
         lanes([{"a": jnp.zeros(2)}, {"b": jnp.zeros(2)}])
     shared = jnp.ones(3)
     differ, same = lanes([(shared, jnp.zeros(2)), (shared, jnp.ones(2))])

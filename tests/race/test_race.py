@@ -7,6 +7,7 @@ import os
 import shlex
 import signal
 from concurrent.futures import Future
+from html import unescape
 
 import numpy as np
 import pytest
@@ -427,7 +428,7 @@ def test_ctrl_c_does_not_wait_for_the_runs_of_other_processes():
 
 def test_a_race_without_a_run_says_why(tmp_path):
     wish = RaceWishes(["wine-iid-2"], [], ["scaffnew"], [0.3], [64], 1, False, 1e-6, 8000, 1)
-    with pytest.raises(SpecError, match=r"no runs: the method scaffnew needs all .*--share 1"):
+    with pytest.raises(SpecError, match=r"no runs: the method 'scaffnew' needs all .*--share 1"):
         race_command(wish, tmp_path, True)
 
 
@@ -436,8 +437,9 @@ def test_the_race_names_a_method_that_has_no_run(tmp_path, monkeypatch, capsys):
     runners = ["pointsaga", "scaffnew"]
     wish = RaceWishes(["wine-iid-2"], [], runners, [0.3], [64], 1, False, 1e-6, 8000, 1)
     race_command(wish, tmp_path, True)
-    assert "left out: the method scaffnew needs all clients" in capsys.readouterr().err
-    assert "Left out: the method scaffnew" in (tmp_path / "report.html").read_text()
+    assert "left out: the method 'scaffnew' needs all clients" in capsys.readouterr().err
+    report = unescape((tmp_path / "report.html").read_text("utf-8"))
+    assert "Left out: the method 'scaffnew' needs all clients" in report
 
 
 def test_a_higher_limit_runs_only_what_the_lower_one_cut_off(tmp_path, monkeypatch):

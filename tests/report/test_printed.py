@@ -55,6 +55,8 @@ def test_powers_of_ten_are_numbers_and_names_stay_names():
     assert "$10^{-3}$" in text
     shown = [r"$5.9\cdot 10^{-4}$", "$10^{-5}$", r"{}[$2\cdot 10^{-4}$, $10^{7}$]", "e-4"]
     assert " & ".join(["1e-3 a", *shown]) in text
+    noted = latex(["", "p"], ("", [["a", "1"]]), notes=["Not 1e-3. Nor 1e-6.", "see 1e-3.csv"])
+    assert "Not $10^{-3}$. Nor $10^{-6}$.\n\nsee 1e-3.csv\n" in noted
 
 
 def test_a_wide_table_gets_a_smaller_font_and_then_blocks_of_columns():

@@ -720,7 +720,7 @@ class TestAlgorithm:
 
     def test_two_objects_of_one_class_need_labels(self):
         two = [MinibatchSGD(lr=0.2), MinibatchSGD(lr=0.1)]
-        wanted = r"two .* of the class MinibatchSGD.*: give a dict with a label for each, for exam"
+        wanted = r"two .* of the class MinibatchSGD.*\. Give a dict with a label for each, for exam"
         with pytest.raises(SpecError, match=wanted):
             feddcd.compare(signs(), algorithms=two, parts=PARTS)
         with pytest.raises(SpecError, match="name at least one algorithm, and each only once"):

@@ -135,7 +135,7 @@ def study(
         option(
             "Wait at most this number of days for the decisions of people at the sites. Default: "
             "the setting approval_patience of the job file or of federation.toml, in seconds. "
-            "Without this setting: 7 days."
+            "Without this setting: 7 days, or the setting patience if you changed it."
         ),
     ] = None,
     cancel: Annotated[

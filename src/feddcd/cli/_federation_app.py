@@ -204,8 +204,8 @@ def outgoing(
         bool, option("Read the log, and show in words everything that left this site.", "--log")
     ] = False,
 ) -> None:
-    """At a site: show what the administrator has to decide, which answers left the site, and
-    how much more the limits in policy.toml allow.
+    """At a site: show what waits for a decision, which answers left the site, and how much
+    more the limits in policy.toml allow.
 
     Example: feddcd federation outgoing north --log
     """

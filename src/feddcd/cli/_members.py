@@ -79,7 +79,7 @@ def _depart(folder: FederationFolder, sites: list[str], barred: bool) -> None:
             study = folder.of_study(name)
             if state_of(study)["state"] == "running" and study.config().plan is not None:
                 say(
-                    f"study {name} ends now without a result, because {sentence_list(sites)} took "
+                    f"study {name!r} ends now without a result, because {sentence_list(sites)} took "
                     f"part in it. {after_departure(study, sites)}"
                 )
         for line in repeats_to_avoid(folder, sites):

@@ -207,7 +207,7 @@ def _wrong_name(at: str, study: str, column: str, sites: Sequence[str]) -> str:
     file = f"{at}/federation.toml" if own else "the job file"
     again = f"up {at}" if own else f"study {at} {study} --job FILE"
     return (
-        f"study {study} ended without a result, because {sentence_list(sites)} have no column "
+        f"study {study!r} ended without a result, because {sentence_list(sites)} have no column "
         f"{column}. Check this name in {file}, then start the study again: feddcd federation "
         f"{again}. If the name is right, ask the people at these sites to add the column"
     )
@@ -218,22 +218,22 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
     name, job, broken = study["study"], study["job"], study["broken"]
     if (column := lacked_by(broken)) and len(broken) == len(study["refused"]):
         return _wrong_name(at, name, column, sorted(broken))
-    ended = f"study {name} ended without a result"
+    ended = f"study {name!r} ended without a result"
     told = [] if study["refused"] else [f"read under 'studies' why {ended}"]
     if broken:
-        told = [f"study {name} ended without a result", *(broken[site] for site in sorted(broken))]
+        told = [f"study {name!r} ended without a result", *(broken[site] for site in sorted(broken))]
         told.append(
             f"Ask the people at {sentence_list(sorted(broken))} to repair this. At a site, this "
             "command says what is broken: feddcd federation status SITE_DIR"
         )
     if ruled := [site for site in sorted(study.get("forbidden", ())) if site not in broken]:
-        told += [] if broken else [f"study {name} ended without a result"]
+        told += [] if broken else [f"study {name!r} ended without a result"]
         told += [study["forbidden"][site] for site in ruled]
         told.append(_forbidden(ruled, [study["forbidden"][site] for site in ruled]))
     if denied := [site for site in study["refused"] if site not in {*broken, *ruled}]:
         told.append(
             f"{'Ask' if told else 'ask'} the people at {sentence_list(denied)} why they refused "
-            f"{f'job {job} of study {name}' if job else name}. If a person there denied the job, a "
+            f"{f'job {job} of ' if job else ''}study {name!r}. If a person there denied the job, a "
             f"person there can still approve it: feddcd federation approve SITE_DIR {job or 'ID'}"
         )
     if study.get("repeat"):

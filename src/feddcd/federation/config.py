@@ -85,11 +85,10 @@ class Config:
             )
         if self.answers == "sum":
             _check_sums(self.spec)
-        for what in ("deadline", "patience", "largest", "approvals"):
-            if not getattr(self, what) > 0:
-                raise SpecError(
-                    f"the setting `{what}` must be above 0, got {what}={getattr(self, what)}"
-                )
+        above = {what: getattr(self, what) for what in ("deadline", "patience", "largest")}
+        for what, value in (above | {"approval_patience": self.approvals}).items():
+            if not value > 0:
+                raise SpecError(f"the setting `{what}` must be above 0, got {what}={value}")
 
     @property
     def approvals(self) -> float:

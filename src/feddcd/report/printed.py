@@ -27,7 +27,7 @@ _LATEX |= {"\u2007": r"\phantom{0}", "\u2008": r"\phantom{.}"}  # a blank digit,
 _LATEX |= {'"': r"\symbol{34}", "`": "{`}"}
 _SPECIAL = re.compile(f"-(?=-)|[{re.escape(''.join(_LATEX))}]")  # two hyphens would be a dash
 _POWER = re.compile(  # after escaping
-    r"(?<![\w.,$])(\$-\$)?(?<![\w.,])(\d+(?:\.\d+)?)e((?:-|\$-\$)?\d+)(?![\w.])"
+    r"(?<![\w.,$])(\$-\$)?(?<![\w.,])(\d+(?:\.\d+)?)e((?:-|\$-\$)?\d+)(?!\w|\.\S)"
 )
 _MARKDOWN = re.compile(r"[\\`*_|]")  # what every kind of Markdown knows after a backslash
 # what only some know: one of the last three signs alone means nothing

@@ -98,7 +98,7 @@ def check_spellings(offers: Mapping[str, ColumnsOffer]) -> None:
                 told = (f"{way!r} at {_sites(at[way])}" for way in reversed(unlike))
                 raise DataError(
                     f"the sites write one level of the column {column!r} in "
-                    f"{'two' if two else len(unlike)} ways: {', '.join(told)}. "
+                    f"{'two' if two else len(unlike)} ways: {'; '.join(told)}. "
                     f"{'The two' if two else 'These'} words differ only by spaces, or by small and "
                     "capital letters. Write the level in one way at all sites, or list the "
                     "levels in a codebook"

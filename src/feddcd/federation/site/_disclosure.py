@@ -105,7 +105,7 @@ def confirm(outgoing: Outgoing, ask: Callable[[str], str], site: str = "") -> No
     except EOFError:
         reply = ""
     if reply not in YES:
-        raise Ruled("denied", "the site's administrator did not agree to send this answer")
+        raise Ruled("denied", "a person at this site denied this answer")
 
 
 def record(outgoing: Outgoing, question: bytes, key: bytes) -> dict[str, Any]:

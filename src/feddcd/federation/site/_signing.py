@@ -55,7 +55,7 @@ def sign_roster(envelope: Envelope, place: Any, study: str = "") -> Envelope:
         shown = _words(roster, before, earlier)
         id = _approval(roster, before, len(_all_words(earlier)))
         asked = Asker(address=place.address)
-        said = f"{LIST} for study {study} and later studies" if study else LIST
+        said = f"{LIST} for study {study!r} and later studies" if study else LIST
         entry = {"shown": shown, "said": said}  # it is for all studies
         require(place.folder, id, LIST, entry, most=FEW_WAITING, asked=asked)
     signed = roster.signed(keys)

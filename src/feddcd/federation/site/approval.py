@@ -146,7 +146,7 @@ def _check_denied(folder: Path, id: str, what: str, asked: Asker) -> None:
     """Told as what the rules refuse: others do not hear which of the two it was."""
     if (folder / WAITING / f"{id}.denied").exists():
         note_again(folder / WAITING, id, asked.study)
-        raise Ruled("denied", f"the site's administrator did not agree to {what}")
+        raise Ruled("denied", f"a person at this site denied {what}")
 
 
 def waiting(folder: Path) -> list[str]:
