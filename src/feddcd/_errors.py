@@ -26,7 +26,7 @@ def in_python(setting: str, value: Any) -> str:
 
 
 def at_row(row: int) -> str:
-    return f"at row {row}"
+    return f"at row {row} (counted from 0)"
 
 
 class FeddcdError(Exception):

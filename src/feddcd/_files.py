@@ -165,7 +165,7 @@ def lock_file(path: Path) -> Path:
 
 def save(disk: Disk, path: Path, values: Mapping[str, Any] | bytes) -> None:
     """Durably and at once: readers, and the next process after a crash, see the old or the new."""
-    data = values if isinstance(values, bytes) else json.dumps(values, indent=1).encode()
+    data = values if isinstance(values, bytes) else f"{json.dumps(values, indent=1)}\n".encode()
     prepare(disk, path, data)
     publish(disk, path)
 

@@ -225,7 +225,10 @@ def test_what_a_federation_returns_predicts(tmp_path, monkeypatch, family, optio
     model = FederatedGLM.of(result)
     np.testing.assert_allclose(model.predict(new, groups=groups), expected, rtol=1e-8)
     pd.testing.assert_frame_equal(model.table_, result.table)
-    with pytest.raises(DataError, match="ward has 'z' at row 0, but the fit knows only the levels"):
+    with pytest.raises(
+        DataError,
+        match=r"ward has 'z' at row 0 \(counted from 0\), but the fit knows only the levels",
+    ):
         result.predict(new.assign(ward="z"), groups=groups)
     if groups:
         assert list(result.sites) == SITES

@@ -590,7 +590,8 @@ def test_odd_columns():
     assert table.levels[0].levels == ("False", "True")
     assert feddcd.describe(d, ["flag"]).n_exchanges == 1
     with pytest.raises(
-        DataError, match="the value of 'x' is inf at row 1, but must be finite or missing"
+        DataError,
+        match=r"the value of 'x' is inf at row 1 \(counted from 0\), but must be finite or missing",
     ):
         feddcd.describe(pd.DataFrame({"x": [1.0, np.inf]}))
     huge = pd.DataFrame({"x": [1e300, -1e-300, 5e-324, 3.0, 1e22 + 0.1]})
@@ -723,3 +724,10 @@ def test_what_a_person_gives_by_mistake(tmp_path, monkeypatch):
     done = cli("describe", "p.csv", "--column", "age", "--share", "0.9", "--share", "0.1")
     assert done.exit_code == 0, done.output
     assert done.output.index(" 10 %") < done.output.index(" 90 %")
+
+
+def test_the_report_of_one_table_says_that_nothing_was_sent(tmp_path):
+    list(feddcd.describe(pd.DataFrame({"x": np.arange(60.0)})).write(tmp_path))
+    page = (tmp_path / "report.html").read_text()
+    assert "nothing: one table" in page
+    assert "bytes</td>" not in page

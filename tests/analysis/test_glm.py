@@ -312,7 +312,9 @@ def test_formula_with_offset_and_categories():
     assert_same_table(model, result)
     np.testing.assert_allclose(model.predict(frame), result.fittedvalues, rtol=1e-8)
     with pytest.raises(
-        ValueError, match="sex has 'x' at row 2, but the fit knows only the levels 'f', 'm'"
+        ValueError,
+        match=r"sex has 'x' at row 2 \(counted from 0\), "
+        r"but the fit knows only the levels 'f', 'm'",
     ):
         model.predict(frame.assign(sex=["m", "f", "x"] + ["f"] * 237))
     with pytest.raises(ValueError, match="no column 'age'"):

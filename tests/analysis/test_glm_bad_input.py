@@ -118,7 +118,8 @@ CASES = [
     by_formula("offset() is empty", "death ~ age + offset()"),
     by_formula("formula: log(sex): sex contains words, not numbers", "death ~ log(sex)"),
     by_formula("log(dose) is nan at row", "death ~ age + log(dose)"),
-    by_formula("offset(log(time)) is -inf at row 5, where time is 0, but it must be",
+    by_formula("offset(log(time)) is -inf at row 5 (counted from 0), where time is 0, "
+               "but it must be",
                "count ~ age + offset(log(time))",
                frame().assign(time=ones(5, 0.0)), family="poisson"),
     by_formula("offset(sex) must be one column of numbers, but the column 'sex'",
@@ -128,18 +129,22 @@ CASES = [
     by_formula("an offset has no meaning for family='multinomial'", "sex ~ age + offset(dose)",
                family="multinomial"),
     # columns and values
-    by_formula("age must be numbers, got 'old' at row 3", data=put("age", 3, "old")),
+    by_formula("age must be numbers, got 'old' at row 3 (counted from 0)",
+               data=put("age", 3, "old")),
     by_array("sex must be numbers, got 'f' at row 0", frame()[["age", "sex"]]),
-    by_array("age must be numbers, got 'old' at row 3", put("age", 3, "old")[["age"]]),
+    by_array("age must be numbers, got 'old' at row 3 (counted from 0)",
+             put("age", 3, "old")[["age"]]),
     by_array("age must be a column of numbers, but has the", frame()[["age"]].astype("category")),
-    by_formula("7; to leave out such rows, give missing='drop'", data=put("dose", 7, np.nan),
-               missing="error"),
+    by_formula("7 (counted from 0); to leave out such rows, give missing='drop'",
+               data=put("dose", 7, np.nan), missing="error"),
     by_array("'x1' has no value at row 4", array(4), missing="error"),
     by_array("'y' has no value at row 2",
              y=np.where(np.arange(N) == 2, np.nan, Y), missing="error"),
     by_array("'offset' has no value at row 6", offset=ones(6, np.nan), missing="error"),
-    by_array("x1 is inf at row 4, but it must be a finite", array(4, np.inf), missing="error"),
-    by_array("x1 is -inf at row 9, but it must be a finite number", array(9, -np.inf)),
+    by_array("x1 is inf at row 4 (counted from 0), but it must be a finite",
+             array(4, np.inf), missing="error"),
+    by_array("x1 is -inf at row 9 (counted from 0), but it must be a finite number",
+             array(9, -np.inf)),
     by_array("no row has values in all columns; 'x1' has no value in 24 rows", array(slice(None))),
     by_array("X has no rows (its shape is (0, 2))", np.zeros((0, 2)), [], []),
     by_formula("the data frame has no rows", data=frame()[:0]),
@@ -164,7 +169,8 @@ CASES = [
         "groups: there is no column 'sit'; did you mean 'site'? the columns are age, dose, sex, "
         "death, count, site"
     ), groups="sit"),
-    by_formula("'groups' has no value at row 8, but each row", data=put("site", 8, None)),
+    by_formula("'groups' has no value at row 8 (counted from 0), but each row",
+               data=put("site", 8, None)),
     by_array("'groups' contains both numbers and words",
              groups=np.array([1, "a"] * (N // 2), dtype=object)),
     # responses
@@ -188,7 +194,8 @@ CASES = [
     by_array("'y' must be finite, got inf at row 2", y=ones(2, np.inf), family="gaussian"),
     by_array("'y' is 1 in every row", y=ones(), family="gaussian"),
     by_array("'y' is 1.0 in every row, but multinomial needs two", y=ones(), family="multinomial"),
-    by_array("'y': the class 2.0 occurs only once, at row 5, but must occur at least twice",
+    by_array("'y': the class 2.0 occurs only once, at row 5 (counted from 0), but must "
+             "occur at least twice",
              y=np.where(np.arange(N) == 5, 2, Y), family="multinomial"),
     # models without one answer
     by_array("the column 'x1' has the same value in every row", np.c_[array()[:, :1], 3 * ones()]),
@@ -225,12 +232,20 @@ def test_there_are_many():
 @pytest.mark.parametrize(
     ("X", "options", "message"),
     [
-        (frame().assign(sex="x"), {}, "sex has 'x' at row 0, but the fit knows only the levels"),
+        (
+            frame().assign(sex="x"),
+            {},
+            "sex has 'x' at row 0 (counted from 0), but the fit knows only the levels",
+        ),
         (frame().drop(columns="dose"), {}, "X has no column 'dose', which the formula needs"),
         (array(), {}, "a formula needs a DataFrame, got ndarray"),
         ("p.csv", {}, "needs a DataFrame, got str. Read the file with pandas.read_csv first"),
         (frame(), {"offset": [1.0]}, "offset has 1 value, but the table has 24 rows"),
-        (put("dose", 3, np.inf), {}, "dose is inf at row 3, but it must be a finite number"),
+        (
+            put("dose", 3, np.inf),
+            {},
+            "dose is inf at row 3 (counted from 0), but it must be a finite number",
+        ),
     ],
 )
 def test_refused_at_predict(X, options, message):

@@ -4,6 +4,7 @@ import math
 from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,6 +13,8 @@ from scipy.special import ndtr
 from feddcd import FederatedGLM
 from feddcd.analysis import _digits as digits
 from feddcd.analysis._digits import UNKNOWN, Range, decimals, probability, significant
+from feddcd.analysis._places import proven_ratios, ratios
+from feddcd.analysis.report import _journal
 from slices import thinned
 
 CASES = [
@@ -134,3 +137,25 @@ def test_where_rounding_allows_no_more_that_is_said():
         model = FederatedGLM("gaussian").fit(x[:, None], y, groups=np.arange(300) % 3)
     assert "rounding errors allow no smaller bound" in model.summary()
     assert "allow more exchanges" not in model.summary()
+
+
+def test_the_terminal_and_the_report_have_the_same_ratios_and_none_hides_that_it_is_not_1():
+    rng = np.random.default_rng(2)
+    age = rng.uniform(20, 100, 400)
+    rows = pd.DataFrame({"age": age, "sex": rng.choice(["f", "m"], 400)})
+    rows["death"] = (rng.random(400) < 1 / (1 + np.exp(3 - 0.04 * age))).astype(int)
+    fit = FederatedGLM("binomial", "death ~ age + I(age^2) + sex").fit(rows).result_
+    told = [line.split()[1:] for line in fit.summary().split("odds ratio")[1].splitlines()[2:5]]
+    cells = [each for each in _journal.cells(fit) if each.ratio]
+    assert told == [[each.ratio, *each.ratio_ends] for each in cells]
+    for line, row in zip(told, fit.table.iloc[1:].itertuples(), strict=True):
+        for text, true in zip(line, (row.ratio, row.ratio_low, row.ratio_high), strict=True):
+            assert float(text) == pytest.approx(true, abs=0.05 * row.std_err * true)
+            assert float(text) != 1
+
+
+@pytest.mark.parametrize("low", [1e-3, -1e-3, 4e-5, 1e-8])
+def test_an_end_of_an_interval_that_is_not_1_is_not_printed_as_1(low):
+    exact = [Range(x, x) for x in (low + 0.4, low, low + 0.8)]
+    texts = [proven_ratios(*exact, 0.2)[1], ratios(low + 0.4, low, low + 0.8)[1]]
+    assert [np.sign(float(text) - 1) for text in texts] == [np.sign(low)] * 2

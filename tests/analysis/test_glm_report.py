@@ -545,3 +545,44 @@ def test_a_real_fit_is_reported(tmp_path, family):
     assert len(found.table("All exchanges")) == fit.n_exchanges_ + 1
     assert {"Calibration", "Certified"} <= set(found.figures)
     assert sum(number(row[1]) for row in found.table("Calibration")[1:]) == 300
+
+
+def test_the_blue_area_is_between_the_curves_of_the_worst_and_the_best_order(tmp_path):
+    """Its upper edge went along the curve itself, so the upper half was missing."""
+    fit = FITS["binomial"]
+    found = page(tmp_path, fit)
+    area = next(a["d"] for _, a in found.tags if a.get("class") == "area blue")
+    x, y = np.array([p.split() for p in area.strip("MZ").split("L")], float).T
+    size = 0.5 * abs(np.dot(x, np.roll(y, 1)) - np.dot(y, np.roll(x, 1)))
+    dots = [a for _, a in found.tags if a.get("class") == "dot blue" and a["r"] == "2.5"]
+    across, down = np.array([[a["cx"], a["cy"]] for a in dots], float).T
+    unit = np.ptp(across) * np.ptp(down)
+    curve = _quality.roc(_quality.columns(fit.bins_))
+    assert size / unit == pytest.approx(curve.high - curve.low, abs=2e-3)
+    assert "The curve of each possible order is inside the light blue area" in found.text
+
+
+def test_the_report_of_one_table_without_sites_says_nothing_of_sites(tmp_path):
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"age": rng.normal(size=200), "site": ["a", "b"] * 100})
+    rows["death"] = rng.integers(0, 2, 200)
+    alone = page(tmp_path, FederatedGLM("binomial", "death ~ age").fit(rows).result_)
+    for words in ("invents rows", "which site changes", "diamond", "sites’ own estimates"):
+        assert words not in alone.text
+    assert "dot pale" not in [a.get("class") for _, a in alone.tags]
+    of_two = FederatedGLM("binomial", "death ~ age").fit(rows, groups="site").result_
+    text = page(tmp_path, of_two).text
+    assert "If a site invents rows" in text
+    assert "A grey diamond is the estimate from the rows of one site alone" in text
+
+
+def test_a_list_of_effects_has_the_same_decimals_in_every_line(tmp_path):
+    """One line had 0.57 (0.23 to 1.40), and the next one 0.511 (0.197 to 1.327)."""
+    rng = np.random.default_rng(1)
+    rows = pd.DataFrame({"age": rng.normal(size=300), "rare": rng.random(300) < 0.08})
+    rows["sex"], rows["ward"] = rng.choice(["f", "m"], 300), rng.choice(list("abc"), 300)
+    rows["death"] = rng.integers(0, 2, 300)
+    fit = FederatedGLM("binomial", "death ~ age + rare + sex + ward").fit(rows).result_
+    _, *lines, _ = page(tmp_path, fit).table("Effects")
+    told = [word for line in lines for word in re.findall(r"[\d.]+", line[2])]
+    assert {len(word.partition(".")[2]) for word in told} == {3}

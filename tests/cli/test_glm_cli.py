@@ -148,6 +148,46 @@ def test_every_kind_of_file():
     assert len(found) == 1
 
 
+@pytest.mark.parametrize("offset", ["+ offset(crp)", "* sex + offset(crp)", "--offset crp"])
+def test_an_offset_that_hides_all_rows_but_a_few_is_named(offset, capsys):
+    """Weights of e^390 made a column of 240 values look like a constant."""
+    crp = np.random.default_rng(0).uniform(1, 60, len(patients()))
+    crp[7] = 390.0
+    patients().assign(crp=crp).to_csv("p.csv", index=False)
+    text, _, option = f"visits ~ age {offset}".partition("--offset")
+    more = ["--offset", option.strip()] if option else []
+    feddcd("glm", "p.csv", "--family", "poisson", "--formula", text.strip(), *more, code=2)
+    said = capsys.readouterr().err
+    name = "" if option else " 'crp'"
+    assert f"the offset{name} differs too much between rows: its standard deviation is" in said
+    assert "offset(log(" in said
+    assert "same value" not in said
+
+
+def test_a_single_high_offset_is_named_and_a_constant_column_beside_it_too(capsys):
+    rows = patients().assign(far=0.0, one=2.5)
+    rows.loc[7, "far"] = 40.0
+    rows.to_csv("p.csv", index=False)
+    options = ["glm", "p.csv", "--family", "poisson", "--formula"]
+    feddcd(*options, "visits ~ age + offset(far)", code=2)
+    assert "the offset 'far' differs too much between rows" in capsys.readouterr().err
+    feddcd(*options, "visits ~ one + offset(far)", code=2)
+    assert "the column 'one' has the same value in every row" in capsys.readouterr().err
+
+
+def test_the_method_line_says_that_its_cost_is_an_estimate(capsys):
+    feddcd("glm", "p.csv", "--group", "hospital", *F, "--out", "out")
+    assert "estimate before the fit: about 6 exchanges, 0.6 s" in capsys.readouterr().out
+
+
+def test_without_formula_and_label_the_outcome_is_asked_for_first(capsys):
+    feddcd("glm", "p.csv", code=2)
+    said = capsys.readouterr().err
+    assert "the outcome is missing: give --formula 'y ~ a + b'" in said
+    assert "The table has the columns 'age'" in said
+    assert "--group" not in said
+
+
 def test_an_offset_that_is_no_logarithm_is_named(capsys):
     """It was a warning of NumPy, and then a separation that there was not."""
     long = patients().assign(time=lambda d: d.time * 300)

@@ -9,7 +9,7 @@ import pytest
 
 from disks import CRASHES, ERRORS, LOSSES, Crash, FailingDisk, QuickDisk, in_memory
 from feddcd._errors import StateError
-from feddcd._files import Disk
+from feddcd._files import Disk, save
 from feddcd.durable.codec import LIMIT, pack
 from feddcd.durable.site import ClientFile
 
@@ -303,3 +303,9 @@ def test_a_small_file_is_read_in_little_memory(tmp_path):
         assert tracemalloc.get_traced_memory()[1] < 1 << 20
     finally:
         tracemalloc.stop()
+
+
+def test_a_file_of_settings_ends_its_last_line(tmp_path):
+    """What a terminal prints after `cat FILE` does not begin beside its last bracket."""
+    save(Disk(), tmp_path / "a.json", {"rows": 3})
+    assert (tmp_path / "a.json").read_text().endswith("}\n")

@@ -86,7 +86,9 @@ def test_they_are_named_wherever_the_table_is(fit):
     assert told["empty_levels"] == {"f": ["z", "y"], "g": ["w"]}
     assert told["references"] == {"f": "a", "g": "u"}
     with pytest.raises(
-        DataError, match="f has 'z' at row 0, but the fit knows only the levels 'a', 'b', 'c'"
+        DataError,
+        match=r"f has 'z' at row 0 \(counted from 0\), "
+        r"but the fit knows only the levels 'a', 'b', 'c'",
     ):
         found.predict(rows().assign(f="z"))
 

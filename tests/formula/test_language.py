@@ -333,7 +333,9 @@ def frame():
 def test_predict_refuses_unknown_levels_of_backticked_columns():
     fit = FederatedGLM("gaussian", "y ~ x + `sp ort`").fit(frame(), groups="site")
     with pytest.raises(
-        DataError, match=r"sp ort has 'z' at row 0, but the fit knows only the levels 'a', 'b'$"
+        DataError,
+        match=r"sp ort has 'z' at row 0 \(counted from 0\), "
+        r"but the fit knows only the levels 'a', 'b'$",
     ):
         fit.predict(frame().assign(**{"sp ort": "z"}))
 

@@ -69,7 +69,7 @@ def choose(
     words = "all sites answer, and the Hessian is small" if absent == 0 else SHOWN["newton"]
     words = words if best == "newton" else SHOWN[best]
     exchanges = plural(round(row.exchanges), "exchange")
-    reason = f"{words}; expected cost: {exchanges} in {row.seconds:.1f} s"
+    reason = f"{words}; estimate before the fit: about {exchanges}, {row.seconds:.1f} s"
     return Choice(best, reason, table)
 
 
@@ -145,6 +145,12 @@ class Log:
     def say(self, objective: float, error: float) -> None:
         self.rows[-1] |= {"objective": objective, "certified_error": error}
         self.watch(self.rows[-1])
+
+    def history(self, line: LineCost) -> pd.DataFrame:
+        """With the seconds that they need over this line."""
+        history = pd.DataFrame(self.rows)
+        moved = history["bytes_up"] + history["bytes_down"]
+        return history.assign(seconds=line.seconds(history["exchange"], moved))
 
 
 def counted(answers: str) -> str:

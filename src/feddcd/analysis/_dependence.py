@@ -23,6 +23,10 @@ DEPENDENT = 1e-11
 ALIASED = 1e-14
 
 
+class Constant(DataError):
+    """A column that the working weights of the rows make constant, or that is."""
+
+
 class ColumnSquares(NamedTuple):
     """sum s x x' by the pilot's curvature, with a penalty if there is one."""
 
@@ -95,7 +99,7 @@ def _dependent(k: int, names: Sequence[str], weight: np.ndarray) -> DataError:
     heavy = np.flatnonzero(weight > 1e-4 * weight.max())
     if [names[int(j)] for j in heavy] == [INTERCEPT]:
         told = f"the column {names[k]!r} has the same value in every row, up to rounding"
-        raise DataError(f"{told}, {NO_PREDICTOR}", column=names[k])
+        return Constant(f"{told}, {NO_PREDICTOR}", column=names[k])
     on = ", ".join(repr(names[int(j)]) for j in heavy[:12]) + (", ..." if len(heavy) > 12 else "")
     told = (
         f"the column {names[k]!r} can be computed from {on}, so the data cannot separate the "

@@ -157,7 +157,7 @@ def _sites(result: DescribeResult) -> str:
 
 def _facts(result: DescribeResult) -> str:
     plan, last = result.plan, result.history.iloc[-1]
-    sent = "nothing: one table" if result.site else f"{count(last['bytes_up'])} bytes"
+    sent = "nothing: one table" if result.pooled else f"{count(last['bytes_up'])} bytes"
     rows = [
         ("Rows", count(result.n_rows)),
         ("Sites", count(result.n_sites)),

@@ -133,6 +133,7 @@ class DescribeResult(AbstractPrinted):
     apart: bool = False  # a coordinator read each site's answers
     left_out: tuple[LeftOut, ...] = ()  # columns that nobody asked for
     site: str | None = None  # the column with the site of each row, in one process
+    pooled: bool = False  # all rows were in this process, and nothing was sent
 
     @property
     def n_exchanges(self) -> int:

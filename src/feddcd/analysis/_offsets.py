@@ -5,9 +5,12 @@ have.
 """
 
 import math
+from collections.abc import Sequence
 
 from .._errors import DataError
 from ..formula import read_formula
+from ._dependence import Constant
+from ._model import Model
 from ._result import TableResult
 from ._sums import Moments
 from .plan import ModelSettings, RegressionPlan
@@ -22,6 +25,7 @@ SCALES = {  # by link: what exp(offset) multiplies, or which scale is that of th
 LARGEST = 100.0  # on average: exp(100) persons or years are in no study
 WIDEST = 50.0  # standard deviations: rows that differ by factors of e^100
 UNUSUAL = 4.0  # likewise, where a model can be fitted: factors of e^8
+CONSTANT = 1e-9  # of a column's square: what rounding can make of no variance
 
 
 def check_offset(settings: ModelSettings, sums: Moments, link: str) -> None:
@@ -35,6 +39,36 @@ def check_offset(settings: ModelSettings, sums: Moments, link: str) -> None:
         f"a standard deviation of {sd:.3g}. With the link {link!r}, {SCALES[link]}. "
         f"{_remedy(name)}"
     )
+
+
+def check_weights(
+    settings: ModelSettings, firsts: Sequence[Moments], model: Model, error: DataError
+) -> None:
+    """Refuses the offset in place of a column, where the column has more than one value, and only
+    the weights of the rows, which the offset gives them, have hidden the others;
+    `firsts` holds the first sums, if there are any."""
+    name, link = str(error.column), model.loss.link
+    if not firsts or link not in SCALES or name not in model.names:
+        return
+    sums = firsts[0]
+    if not _varies(sums, model.names.index(name)):
+        return
+    _, sd = _spread(float(sums.weight), float(sums.o[0]), float(sums.o[1]))
+    if sd <= UNUSUAL and not (sd > 0 and isinstance(error, Constant)):
+        return
+    offset = _named(settings)
+    raise DataError(
+        f"the offset{f' {offset!r}' if offset else ''} differs too much between rows: its standard "
+        f"deviation is {sd:.3g}. With the link {link!r}, {SCALES[link]}. So a few rows outweigh "
+        f"all other rows, and feddcd cannot compute the effect of the column {name!r}. "
+        f"{_remedy(offset)}"
+    ) from error
+
+
+def _varies(sums: Moments, at: int) -> bool:
+    """Whether a column has two values in rows that count, which its sums without offset tell."""
+    weight, x, xx = (float(part) for part in (sums.weight, sums.x[at], sums.xx[at]))
+    return weight > 0 and xx - x**2 / weight > CONSTANT * xx
 
 
 def unusual_offset(result: TableResult, remedy: bool = True) -> str:

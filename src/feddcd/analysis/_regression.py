@@ -24,7 +24,7 @@ from ._influence import leave_one_out
 from ._measures import measures
 from ._model import Model, model_for, not_finite, summed_model
 from ._newton import Estimate, newton
-from ._offsets import check_offset
+from ._offsets import check_offset, check_weights
 from ._outcome import Outcome
 from ._own import own_block
 from ._pilot import Pilot, run_pilot
@@ -134,9 +134,10 @@ class RegressionTable:
         model = summed_model(model) if summed else model
         log = Log(plan.max_exchanges, watch, model.summed)
         check(model, plan.covariance)
-        line = LineCost(plan.latency, plan.bandwidth)
+        line, firsts = LineCost(plan.latency, plan.bandwidth), list[Moments]()
 
         def look(sums: Moments) -> None:
+            firsts.append(sums)
             check_offset(plan, sums, model.loss.link)
             again = _left_out.without_empty(plan, cohort, model.names, sums)
             if again is not None:
@@ -164,15 +165,13 @@ class RegressionTable:
                 found = settle(pilot, estimate, judge, plan.tol, log, hold)
                 estimate = yield from explained(pilot, found)
         except DataError as error:
+            check_weights(plan, firsts, model, error)
             if (again := _left_out.without(cohort, error)) is None:
                 raise
             raise Again(again) from None
         except np.linalg.LinAlgError as error:
             raise not_finite(error) from None
-        history = pd.DataFrame(log.rows)
-        moved = history["bytes_up"] + history["bytes_down"]
-        history = history.assign(seconds=line.seconds(history["exchange"], moved))
-        return _result(plan, cohort, Fit(pilot, shown, estimate, choice), history)
+        return _result(plan, cohort, Fit(pilot, shown, estimate, choice), log.history(line))
 
 
 class Fit(NamedTuple):

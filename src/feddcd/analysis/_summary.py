@@ -15,6 +15,7 @@ from ._baseline import contrast_notes, offset_note, site_of_reference
 from ._cost import counted
 from ._digits import Range, about, significant
 from ._offsets import unusual_offset
+from ._places import proven_ratios
 from ._printed import lacking
 from ._result import TableResult
 from ._robust import named, notes
@@ -78,7 +79,7 @@ def _cells(row: Row) -> list[str]:
 
 
 def _ratios(row: Row) -> list[str]:
-    return [significant(x.map(_exp)) for x in (row.coef, row.low, row.high)]
+    return proven_ratios(row.coef, row.low, row.high, row.unit)
 
 
 def _entered(result: TableResult) -> list[tuple[str, str]]:
@@ -257,7 +258,3 @@ def _proof(result: TableResult) -> list[str]:
             "no digit is proven."
         )
     return [cost, proof]
-
-
-def _exp(x: float) -> float:
-    return math.exp(x) if x < 700 else math.inf

@@ -118,7 +118,7 @@ def describe_plan(
     cohort, _ = analysis.agree(offers, plan)
     rows = {name: analysis.rows(part, plan, cohort, name) for name, part in parts.items()}
     result = converse(analysis.talk(plan, cohort), in_process(analysis, rows))
-    return dataclasses.replace(result, left_out=left, site=site)
+    return dataclasses.replace(result, left_out=left, site=site, pooled=True)
 
 
 def _check_groups(frame: pd.DataFrame, by: str | None) -> None:

@@ -166,20 +166,20 @@ def check_alike(table: Frame, name: str, notes: list[str], what: str = "level") 
 
 def _check_roles(table: Frame, formula: str | None, roles: Roles) -> None:
     file, names = table.file, list(table.frame.columns)
+    if (formula is None) == (roles.label is None):
+        told = "give --formula or --label, but not both"
+        if formula is None:
+            told = (
+                "the outcome is missing: give --formula 'y ~ a + b', or give --label y to use all "
+                f"other columns of numbers as predictors. The table has the columns {listed(names)}"
+            )
+        raise DataError(told, file=file)
     if roles.group is None and formula is None:
         told = (
             "feddcd must know the site of each row. Give --group COLUMN, where COLUMN has the "
             "site (the hospital, bank, ...) of each row. Or divide the rows among sites at "
             f"random with --clients. The table has the columns {listed(names)}"
         )
-        raise DataError(told, file=file)
-    if (formula is None) == (roles.label is None):
-        told = "give --formula or --label, but not both"
-        if formula is None:
-            told = (
-                "the outcome is missing: give --formula 'y ~ a + b', or give --label y to use all "
-                "other columns of numbers as predictors"
-            )
         raise DataError(told, file=file)
     for role, name in roles._asdict().items():
         if name is not None and name not in names:

@@ -24,7 +24,7 @@ from . import _words as words
 from ._alone import not_listed
 from ._course import course, error_of
 from ._effects import forest
-from ._journal import cells_of_page, journal_table
+from ._journal import cells, journal_table
 from ._names import name_of
 from ._quality import calibration, calibration_table, residuals, roc_curve
 
@@ -124,7 +124,7 @@ def _regression(fit: TableResult) -> str:
     head = ["name", "coefficient", "standard error", fit.statistic.name, "p", *ends]
     head += [fit.ratio, *ends] if fit.ratio else []
     rows = []
-    for label, row in zip(fit.table.index, cells_of_page(fit), strict=True):
+    for label, row in zip(fit.table.index, cells(fit), strict=True):
         factors = [row.ratio or NONE, *(row.ratio_ends or [NONE] * 2)] if fit.ratio else []
         rows.append([str(label), *row[:4], *row.ends, *factors])
     units = "for one standard deviation more" if fit.standardize else "in the units of the columns"
@@ -169,11 +169,12 @@ def _sites(fit: TableResult) -> str:
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
     told = fit.answers != "sum" or bool((counts[list(shown)].to_numpy() >= 0).any())
     names = page.paragraph(f"The sites: {', '.join(line[0] for line in rows)}.")
+    trust = " ".join(words.trust(fit))
     return page.lines([
         table("What each site holds", head, ("", rows)) if told else names,
         page.lines([page.paragraph("Not part of this table:"), page.bullets(gone)]) if gone else "",
         page.paragraph(APART) if fit.apart else "",
-        page.paragraph("What the table depends on: " + " ".join(words.trust(fit)), "note"),
+        page.paragraph(f"What the table depends on: {trust}", "note") if trust else "",
     ])  # fmt: skip
 
 

@@ -9,10 +9,10 @@ import numpy as np
 from ..._text import count, number, probability, ratio
 from ...report import charts
 from ...report.tables import Drawn, table
+from .._places import decimals_of_list, ratios
 from .._result import Coefficient, TableResult
 from ._alone import entangled, held_at, is_in, not_drawn
 from ._names import Unit, unit_of
-from ._places import ratios
 from ._words import interval as interval_words
 from ._words import strongest
 
@@ -63,15 +63,18 @@ def forest(fit: TableResult) -> Forest | None:
     draw = _ratio if is_ratio else float
     scale = (charts.logarithmic if is_ratio else charts.linear)(draw(low), draw(high))
     none = draw(0.0)
-    each = zip(effects, scales, strict=True)
-    rows = [_row(fit, e, w, scale, draw, none, unlike) for e, w in each]
+    each = list(zip(effects, scales, strict=True))
+    listed = decimals_of_list((w * e.middle, w * e.low, w * e.high) for e, w in each)
+    rows = [_row(fit, e, w, scale, draw, none, unlike, listed) for e, w in each]
     rows += [] if unlike else [("", Drawn(charts.strip_axis(scale)), "", "")]
     name = fit.ratio or "coefficient"
     level = interval_words(fit)
     head = ("effect of", "", f"{name} ({level})", "p")
     drawn = table(f"Effects: {name} with {level}", head, ("", rows), style="forest")
     sizes = [STEP] if any(e.size != 1 for e in effects) else []
-    return Forest(drawn, " ".join([_reading(fit, len(found), unlike, outside), *sizes, *more]))
+    inside = sum(len(e.sites) for e in effects) - outside
+    reading = _reading(fit, len(found), unlike), *_of_single_sites(fit, inside, outside)
+    return Forest(drawn, " ".join([*reading, *sizes, *more]))
 
 
 def _effect(fit: TableResult, c: Coefficient, unit: Unit) -> Effect:
@@ -83,7 +86,7 @@ def _effect(fit: TableResult, c: Coefficient, unit: Unit) -> Effect:
 
 
 def _of_sites(fit: TableResult, c: Coefficient, size: float) -> tuple[tuple[float, str], ...]:
-    if fit.site_table is None:
+    if fit.site_table is None or fit.n_sites < 2:
         return ()
     own = fit.site_table.xs(c.label, level="name")["coef"]
     values = own.to_numpy(float)
@@ -113,10 +116,12 @@ def _span(effects: list[Effect]) -> tuple[float, float, int]:
     return low - edge, high + edge, len(b) - len(inside)
 
 
-def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float, own: bool):
+def _row(
+    fit: TableResult, e: Effect, width: float, scale, draw, none: float, own: bool, listed: int
+):
     say = ratio if fit.ratio is not None else number
     ends = [width * v for v in (e.middle, e.low, e.high)]
-    middle, low, high = ratios(*ends) if fit.ratio is not None else map(number, ends)
+    middle, low, high = ratios(*ends, listed=listed) if fit.ratio is not None else map(number, ends)
     shown = [
         (draw(b), f"{site}: {say(width * b)}")
         for b, site in e.sites
@@ -128,7 +133,7 @@ def _row(fit: TableResult, e: Effect, width: float, scale, draw, none: float, ow
     return e.label, Drawn(charts.strip(scale, interval, none, reach)), words, probability(e.p)
 
 
-def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
+def _reading(fit: TableResult, total: int, unlike: bool) -> str:
     what = "there is no difference" if fit.ratio is None else "the ratio is 1: no effect"
     sentences = [
         "Each blue dot is an effect, estimated from the rows of all sites. The line through a dot "
@@ -144,19 +149,24 @@ def _reading(fit: TableResult, total: int, unlike: bool, outside: int) -> str:
             "The columns have very different units, so each effect has its own scale. "
             "The two numbers below an effect are the ends of its scale."
         )
-    if fit.site_table is None:
-        sentences.append("The sites’ own estimates are not shown.")
-    else:
+    return " ".join(sentences)
+
+
+def _of_single_sites(fit: TableResult, inside: int, outside: int) -> list[str]:
+    """What is said of their estimates: how many the figure shows, and how many it cannot show."""
+    sentences = []
+    if inside:
         sentences.append(
             "A grey diamond is the estimate from the rows of one site alone, without "
             "a penalty. Sites without a finite estimate, and sites that do not send "
             "their estimate, have no diamond."
         )
+    elif fit.n_sites > 1:
+        sentences.append("The sites’ own estimates are not shown.")
     if outside:
         whose = "a single site is" if outside == 1 else "single sites are"
         sentences.append(
             f"{count(outside, 'estimate')} of {whose} beyond the ends of the figure, so the figure "
-            "does not show "
-            f"{'it' if outside == 1 else 'them'}."
+            f"does not show {'it' if outside == 1 else 'them'}."
         )
-    return " ".join(sentences)
+    return sentences

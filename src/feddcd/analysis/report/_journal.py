@@ -4,16 +4,16 @@ import math
 import re
 from typing import NamedTuple
 
-from ..._text import NONE, number, probability, ratio
+from ..._text import NONE, number, probability
 from ...report.tables import Row
-from .._digits import UNKNOWN, Range, agreed, decimals
+from .._digits import agreed, decimals
+from .._places import fixed, places_of, proven_ratios
 from .._printed import PrintedTable, lacking_in_paper
 from .._result import TableResult
 from .._summary import Row as NumberRow
 from .._summary import ranges
 from . import _words as words
 from ._names import coefficient_name
-from ._places import DIGITS, FAR, MANY, WIDE, Places, places_of, places_of_ratio
 
 PLAIN = re.compile(r"−?[\d,]+(\.\d+)?")
 BLANKS = {ord("."): "\u2008", ord("0"): "\u2007"}
@@ -34,28 +34,20 @@ class Cells(NamedTuple):
 
 def cells(fit: TableResult) -> list[Cells]:
     forms = [lambda x, n=n: number(x, n) for n in (4, 3, 2, 1)]
-    factors = [lambda x, n=n: ratio(x, n) for n in (3, 2, 1)]
     rows = []
     for c, row in zip(fit.coefficients, ranges(fit), strict=True):
         three = (row.coef, row.low, row.high)
         coef, *ends = (agreed(x, forms) for x in three)
-        factor, *factor_ends = [agreed(x, factors) for x in three] if fit.has_ratio(c) else [""]
+        factor, *factor_ends = proven_ratios(*three, row.unit) if fit.has_ratio(c) else [""]
         z, p = decimals(row.statistic, 2).replace("-", "−"), agreed(row.p, [probability])
         own = coef, agreed(row.std_err, forms), z, p
         rows.append(Cells(*own, tuple(ends), factor, tuple(factor_ends)))
     return rows
 
 
-def cells_of_page(fit: TableResult) -> list[Cells]:
-    """A ratio and its interval to one place, as in the figure of effects."""
-    each = zip(cells(fit), ranges(fit), strict=True)
-    found = [(own, _rounded(own, row)) for own, row in each]
-    return [own._replace(ratio=r.ratio, ratio_ends=r.ratio_ends) for own, r in found]
-
-
 def _in_line(fit: TableResult) -> list[Cells]:
-    """The cells, each row rounded to the third digit of its standard error, and a ratio to the
-    second digit of its own. What would be 0 keeps its digits."""
+    """The cells, each row rounded to the third digit of its standard error. What would be 0 keeps
+    its digits."""
     found = [_rounded(*pair) for pair in zip(cells(fit), ranges(fit), strict=True)]
     lines = [at_point([getattr(each, name) for each in found]) for name in ("coef", "std_err")]
     return [
@@ -69,34 +61,11 @@ def _rounded(each: Cells, row: NumberRow) -> Cells:
         return each
     known = [abs(x) for r in (row.coef, row.low, row.high) for x in r if math.isfinite(x)]
     places = places_of(row.unit, max(known, default=0.0))
-    each = each._replace(
-        coef=_fixed(row.coef, each.coef, places),
-        std_err=_fixed(row.std_err, each.std_err, places),
-        ends=tuple(map(_fixed, (row.low, row.high), each.ends, (places,) * 2)),
-    )
-    if not each.ratio:
-        return each
-    if not row.high.low - row.low.high < math.log(WIDE):
-        return each  # three digits of each number: one place cannot serve both ends
-    places = places_of_ratio(row.unit, row.coef.low, row.low.low)
     return each._replace(
-        ratio=_ratio(row.coef, each.ratio, places),
-        ratio_ends=tuple(map(_ratio, (row.low, row.high), each.ratio_ends, (places,) * 2)),
+        coef=fixed(row.coef, each.coef, places),
+        std_err=fixed(row.std_err, each.std_err, places),
+        ends=tuple(map(fixed, (row.low, row.high), each.ends, (places,) * 2)),
     )
-
-
-def _fixed(given: Range, text: str, places: Places) -> str:
-    """The number to this place if that is proven and shows it, or as it is."""
-    size = max(abs(given.low), abs(given.high))
-    if text == UNKNOWN or not places.least <= size:
-        return text
-    fewer = [places._replace(decimals=places.decimals - k) for k in range(DIGITS)]
-    return agreed(given, [each.text for each in fewer]).replace(UNKNOWN, text)
-
-
-def _ratio(given: Range, text: str, places: Places) -> str:
-    exp = given.map(lambda x: math.exp(min(x, FAR)))
-    return text if not text or exp.high >= MANY else _fixed(exp, text, places)
 
 
 def at_point(cells: list[str]) -> list[str]:

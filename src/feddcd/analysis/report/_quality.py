@@ -138,13 +138,12 @@ def roc_curve(fit: TableResult) -> str:
     curve = roc(columns(fit.bins)) if fit.family == "binomial" and fit.bins is not None else None
     if curve is None:
         return ""
-    worst, best = (np.repeat(curve.true, 2)[:-1], np.repeat(curve.true, 2)[1:])
     hover = [
         f"above the threshold: {b:.3f} of the rows with the event, and {a:.3f} of the other rows"
         for a, b in zip(curve.false, curve.true, strict=True)
     ]
     marks = [
-        charts.area(np.repeat(curve.false, 2)[1:], worst, best),
+        _orders(curve),
         charts.line([0, 1], [0, 1], "soft dotted"),
         charts.line(curve.false, curve.true),
         charts.dots(curve.false, curve.true, hover, size=2.5),
@@ -155,15 +154,25 @@ def roc_curve(fit: TableResult) -> str:
         "(0.5 is chance, 1 is perfect). feddcd knows only these two limits of the area. The "
         "reason: the sites send sums over groups of rows with similar predictions, but not the "
         "order of the rows in a group. The lower limit is the area for the worst order, and the "
-        "upper limit is the area for the best order. If a careful site joins groups of its rows, "
-        "both limits are approximate. The area was measured on the rows with which the model was "
-        f"fitted. For new rows the area is usually smaller. {SUPPRESSED}"
+        "upper limit is the area for the best order. In the figure, the dots are the thresholds "
+        "between the groups. The curve of each possible order is inside the light blue area: the "
+        "lower edge is the curve of the worst order, and the upper edge is the curve of the best "
+        "order. If a careful site joins groups of its rows, both limits and both edges are "
+        "approximate. The area under the curve was measured on the rows with which the model was "
+        f"fitted. For new rows this area is usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
     without, having = (
         f"rows {x} the event: share above the threshold" for x in ("without", "with")
     )
     return page.figure(charts.chart(axis, axis, (without, having), marks, alt), caption)
+
+
+def _orders(curve: Roc) -> charts.Mark:
+    """Between the curve that first goes across and the one that first goes up."""
+    steps = np.repeat(curve.true, 2)
+    worst, best = np.append(curve.true[0], steps[:-1]), np.append(steps[1:], curve.true[-1])
+    return charts.area(np.repeat(curve.false, 2), worst, best)
 
 
 def residuals(fit: TableResult) -> str:

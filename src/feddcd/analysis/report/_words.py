@@ -12,6 +12,7 @@ from ...formula import label
 from .._baseline import contrast_notes, offset_note, site_of_reference
 from .._inference import is_constant
 from .._offsets import unusual_offset
+from .._places import ratios
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
 from .._summary import left_out_notes, without_rows
@@ -20,7 +21,6 @@ from .._whole import uncounted
 from ..families import COUNTS
 from ._alone import entangled, is_in
 from ._names import level_name, name_of, unit_of
-from ._places import ratios
 
 KINDS = {
     "gaussian": "linear regression",
@@ -244,7 +244,10 @@ def _of_one_row(fit: TableResult) -> list[str]:
 
 
 def trust(fit: TableResult) -> list[str]:
-    """What the numbers depend on, and what a dishonest site could still do."""
+    """What the numbers depend on, and what a dishonest site could still do; of one table without
+    sites there is nothing to say."""
+    if fit.pooled and fit.n_sites < 2:
+        return []
     lie = (
         "If a site invents rows and sends consistent sums of these rows, the "
         "invented rows change this table as real rows would. No check of sums can "
@@ -263,8 +266,7 @@ def trust(fit: TableResult) -> list[str]:
             f"The coefficient of {name!r} depends on the site {site!r}: the rows of the other "
             "sites alone do not determine this coefficient.",
         ]
-    size = f"{roughly(abs(change))} standard errors"
-    more = "higher" if change > 0 else "lower"
+    size, more = f"{roughly(abs(change))} standard errors", "higher" if change > 0 else "lower"
     whose = f"Without the site {site!r}, the coefficient of {name!r} would be {more} by {size}"
     return [
         lie,
