@@ -669,8 +669,8 @@ def test_who_names_a_group_reads_how_table_1_gets_its_columns(tmp_path, monkeypa
         (
             '[describe]\ncolumns = ["age", "site"]\n',
             "there is no column 'site'. With --group site, feddcd divides the rows by this column, "
-            "so the sites do not have it. Make the job again without this column: add --group site "
-            "to `feddcd describe`",
+            "so the sites do not have it. Make the job again without this column: `feddcd "
+            "describe` leaves it out if you add the option --group site",
         ),
         (
             '[describe]\ncolumns = ["age"]\nby = "site"\n',

@@ -78,7 +78,7 @@ def test_a_row_of_the_figure_says_at_which_value_it_is_an_effect(tmp_path):
     fit = FederatedGLM("gaussian", formula).fit(patients(), groups="hospital")
     page = written(fit, tmp_path)[0]
     assert "sex = male (against female), at age = 0<" in page
-    assert "line with ×" not in page
+    assert "label with ×" not in page
 
 
 def test_the_numbers_of_one_cell_have_the_same_decimals(tmp_path):
@@ -156,9 +156,10 @@ def test_a_sign_is_explained_only_if_it_is_there():
     few = rows.assign(age=rows.age.where(rows.index > 2))
     hidden = describe(few, ["age"], least=5).summary()
     assert told in hidden
-    assert "feddcd does not show how many rows have missing values in the same columns" in " ".join(
-        hidden.split()
+    lacks = (
+        "feddcd does not show which columns are missing together, because the counts of such rows"
     )
+    assert lacks in " ".join(hidden.split())
 
 
 @pytest.mark.parametrize("slope", [0.0, 5.0])

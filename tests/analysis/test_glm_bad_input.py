@@ -175,8 +175,8 @@ CASES = [
              groups=np.array([1, "a"] * (N // 2), dtype=object)),
     # responses
     by_array("'y' must be 0 or 1, got 2.0 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
-    by_array("'y' must be 0 or 1, or a share if sample_weight has the number of trials, got 0.5 "
-             "at row 5", y=np.where(np.arange(N) == 5, 0.5, Y)),
+    by_array("'y' must be 0 or 1, or a share of successes if sample_weight has the number of "
+             "trials, got 0.5 at row 5", y=np.where(np.arange(N) == 5, 0.5, Y)),
     by_array("y must be numbers, got 'yes' at row 0", y=["yes", "no"] * (N // 2),
              family="gaussian"),
     by_array("the outcome 'y' has 3 different values, 'a', 'b', 'c', but family='binomial' needs "

@@ -370,7 +370,7 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
     assert "An increase of Age at admission by 10 years is associated with" in found.text
     assert "do not change. The size of an increase is a round number near the st" in found.text
-    step = "is the size of the increase: a round number near the standard deviation"
+    step = "says by how much the column increases: a round number near the standard deviation"
     assert f"The amount after “per” {step}" in found.text
     assert "times the odds of death in hospital" in found.text
     events = int((frame.died == "yes").sum())
@@ -431,8 +431,8 @@ CROSS = (
     "columns of the interaction."
 )
 DRAWN = (
-    "If a column is in an interaction, the line of this column shows the effect at one value of "
-    "the other column."
+    "If a column is in an interaction, the figure shows its effect at one value of the other "
+    "column."
 )
 CODED = (
     "No effect is listed for {}: its coefficients do not compare a level with a reference level."
@@ -448,7 +448,7 @@ SHARED = {  # by formula: sentences of the list and of the figure, and the lines
         [*curves(f"{SPLINE} and {SPLINE}:smoke"), CROSS.format("smoke"), DRAWN],
         ["bmi"], [f"smoke = 1 (against 0), at {SPLINE} = 0", "bmi, per 10"]),
     "y ~ bmi*smoke + age": (
-        [CROSS.format("bmi, smoke and bmi:smoke"), DRAWN, "A line with × shows"],
+        [CROSS.format("bmi, smoke and bmi:smoke"), DRAWN, "A label with × shows"],
         ["age"], ["bmi, at smoke = 0", "smoke = 1 (against 0), at bmi = 0", "age, per 10",
                   "bmi × smoke"]),
     "y ~ C(arm, Sum) + smoke": (
@@ -466,7 +466,7 @@ def test_terms_without_an_effect_of_their_own_are_named(tmp_path, formula):
     found, (said, listed, drawn) = page(tmp_path, fit), SHARED[formula]
     for sentence in said:
         assert sentence in found.text
-    assert ("line with ×" in found.text) == any("×" in line for line in drawn)
+    assert ("label with ×" in found.text) == any("×" in line for line in drawn)
     assert found.text.count("No effect is") == sum("No effect is" in s for s in said)
     sentences = _words.effects(fit)
     assert len(sentences) == len(listed)

@@ -113,7 +113,7 @@ def test_a_number_with_words_in_all_rows_is_told_as_such(capsys):
     rows = patients().assign(age=lambda d: d.age.round().astype(int).astype(str) + " y")
     rows.to_csv("p.csv", index=False)
     text = glm(capsys, "death ~ age", code=2)
-    assert "each value of this column is a number with 'y'" in text
+    assert "each value of this column is a number with 'y' behind it" in text
     assert "write them without 'y'" in text
 
 

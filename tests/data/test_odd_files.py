@@ -218,9 +218,9 @@ USED = {  # refused where the column x is used, and no sooner
     "years": (
         "x,y\n" + "".join(f"{40 + k} y,1\n" for k in range(13)),
         (
-            "column 'x' has '40 y' on line 2: each value of this column is a number with 'y'. "
-            "If the values are numbers, write them without 'y'. If the column is a category with "
-            "13 levels, write a codebook with type = 'category'"
+            "column 'x' has '40 y' on line 2: each value of this column is a number with 'y' "
+            "behind it. If this is a column of numbers, write them without 'y'. If the "
+            "column is a category with 13 levels, write a codebook with type = 'category'"
         ),
     ),
     "n/a among numbers": (

@@ -167,7 +167,7 @@ def test_after_a_full_disk_the_same_file_goes_on(fault, tmp_path):
     disk = FailingDisk()
     with opened(path, disk) as file:
         disk.at, disk.fault = len(disk.operations) + 1, fault  # the fsync
-        with pytest.raises(StateError, match="free space or repair the disk"):
+        with pytest.raises(StateError, match="make free space on the disk, or repair it"):
             file.save(*NEW)
         assert not list(path.parent.glob(".*.tmp"))
         assert _which(file.load()) == "old"

@@ -409,5 +409,5 @@ def test_a_file_that_may_not_grow(tmp_path):
         os._exit(0)
     """
     with child(code, path) as process:
-        assert "Free space or repair the disk" in process.stdout.read()
+        assert "Make free space on the disk, or repair it" in process.stdout.read()
     assert len(bodies(path)) == 4

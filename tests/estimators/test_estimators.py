@@ -415,7 +415,7 @@ REFUSED = [
     (
         {},
         {"groups": [3] * N_ROWS},
-        "'groups' has only the value 3, but a federation needs at least two",
+        "'groups' has the value 3 in every row, but a federation needs at least two",
     ),
     ({}, {"groups": [np.nan] * N_ROWS}, "'groups' contains NaN"),
     (
@@ -455,7 +455,7 @@ def test_bad_targets_are_refused():
         ValueError, match=r"y must contain counts \(numbers >= 0\), but row 5 has -1"
     ):
         FederatedPoissonRegressor().fit(X, np.where(np.arange(len(y)) == 5, -1, y))
-    with pytest.raises(ValueError, match="y is 0 in every row that has a weight"):
+    with pytest.raises(ValueError, match="y is 0 in every row with a weight above 0"):
         FederatedPoissonRegressor().fit(X, np.zeros(len(y)))
     with pytest.raises(ValueError, match="it has only the class 1"):
         FederatedLogisticRegression().fit(X, np.ones(len(y)))

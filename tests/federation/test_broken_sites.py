@@ -480,7 +480,7 @@ def test_an_older_refusal_is_not_the_reason_of_a_study(home, monkeypatch):
 def test_the_status_of_a_site_names_with_whom_it_is_summed(home):
     held = status_of(home.site("south"))
     line = (
-        "sums together with: east and north (the roster words of this list of sites: "
+        "masked sums with: east and north (the roster words of this list of sites: "
         f"{held['roster']})"
     )
     assert line in lines_of(held)

@@ -201,7 +201,10 @@ def test_the_first_guess_is_held_against_the_rule_on_few_rows():
     pilot = PointQuestion(np.zeros((4, 1)), np.zeros((4, 1)), NONE, *3 * [np.zeros(1)], True)
     both = (a * b)[:, None] > 0
     for what, parts in contributions(rows, pilot):
-        if what == "an entry of the matrix for the first guess, from the product of two categories":
+        if what == (
+            "an entry of the matrix for the first guess of the coefficients, from the product of "
+            "two categories"
+        ):
             alone = [x.max() / x.sum() for x in parts.T if np.all((x > 0) <= both[:, 0])]
             assert not alone or max(alone) > 0.8
             if alone:

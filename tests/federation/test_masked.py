@@ -192,10 +192,17 @@ def test_a_site_that_sends_no_counts_ends_the_job_and_not_the_coordinator(
 
 def test_who_answers_in_another_form_than_the_others_is_named():
     assert _one_form({"a": b"x", "b": b"x"}) == b"x"
-    for forms, named in (("xxy", "c"), ("xyx", "b"), ("xxyy", "a, b, c, d"), ("xyz", "a, b, c")):
+    odd = "the answer of this site has another form than most answers"
+    all_odd = "the answers of these sites have different forms"
+    for forms, named, how in (
+        ("xxy", "c", odd),
+        ("xyx", "b", odd),
+        ("xxyy", "a, b, c, d", all_odd),
+        ("xyz", "a, b, c", all_odd),
+    ):
         given = {site: form.encode() for site, form in zip("abcd", forms, strict=False)}
         with pytest.raises(
-            DataError, match=f"^{named}: .* because not all sites answered in the same form"
+            DataError, match=f"^{named}: {how}, so feddcd cannot add up the answers$"
         ):
             _one_form(given)
 

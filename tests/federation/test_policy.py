@@ -276,7 +276,7 @@ def test_the_template_sets_nothing_and_explains_everything(tmp_path):
 def test_a_trial_is_loose_and_says_so(tmp_path):
     (tmp_path / FILE).write_text(template.loose_text())
     assert load_policy(tmp_path / FILE) == LOOSE
-    assert template.loose_text().startswith("# LOOSE: this policy is for a trial")
+    assert template.loose_text().startswith("# LOOSE: with this policy, try feddcd on data that")
     assert all(getattr(Policy(), name) != value for name, value in LOOSENED.items())
 
 

@@ -1509,7 +1509,7 @@ def test_a_site_runs_once_and_has_no_proof(tmp_path):
     for place in (folder, folder / "results" / "one"):
         with pytest.raises(
             SpecError,
-            match=r"is in the folder of a site, and a site has no proof file\. Ask the coordinator",
+            match=r"belongs to a site, and a site has no proof file\. Ask the coordinator",
         ):
             verify_command(place)
 

@@ -369,8 +369,8 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     note_state(folder.of_study("first"), "failed", time=6.0)  # once more
     assert told() == (
         f"study 'first' ended without a result. {broken}. Ask the people at south to repair this. "
-        "At a site, this command says what is broken: feddcd federation status SITE_DIR. Then start "
-        "the study again: feddcd federation study fed first"
+        "At a site, this command says what is broken: feddcd federation status SITE_DIR. Then "
+        "start the study again: feddcd federation study fed first"
     )
     assert "denied" not in next_after({"south": broken})
     assert "denied" in next_after({"south": broken, "north": f"north: {words.REFUSED}"})
@@ -553,8 +553,8 @@ def test_a_dominated_column_is_named():
             0.8,
             "4 rows alone give more than 80 % of a sum of the column 'x'",
         ),
-        ([1] * 7 + [0] * 30, 0.5, "in the column 'x', fewer than 8 rows are not 0"),
-        ([1] * 4 + [0] * 30, 0.8, "in the column 'x', fewer than 5 rows are not 0"),
+        ([1] * 7 + [0] * 30, 0.5, "the column 'x' differs from 0 in fewer than 8 rows"),
+        ([1] * 4 + [0] * 30, 0.8, "the column 'x' differs from 0 in fewer than 5 rows"),
     ],
 )
 def test_the_rows_that_dominate_a_sum_are_told(parts, share, told):

@@ -164,8 +164,8 @@ FORESEEN = {
     "rare ages": ([(60, *rest) for _, *rest in ROWS[3:]] + ROWS[:3], "rule 'support': in the col"),
     "a dominated sum": (
         [(a, w, int((w == "a" and i % 4 == 0) or i % 10 == 1)) for i, (a, w, _) in enumerate(ROWS)],
-        "rule 'dominance': in the column 'ward[T.b]' times the outcome, fewer than 8 rows are not "
-        "0 (max_share = 0.5). A new plan can join levels with few rows",
+        "rule 'dominance': the column 'ward[T.b]' times the outcome differs from 0 in fewer than 8 "
+        "rows (max_share = 0.5). A new plan can join levels with few rows",
     ),
     "a small cell": (
         [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],
@@ -238,13 +238,13 @@ def test_the_status_says_what_a_trial_does(tmp_path, monkeypatch, said):
     assert seen[0]["next"] == "wait until the command `simulate` ends"
     held = status_of(home.path)
     assert "trial: the command `simulate` has ended with a result" in "\n".join(lines_of(held))
-    assert [one["state"] for one in held["sites"]] == ["on this machine, for a trial"] * 3
+    assert [one["state"] for one in held["sites"]] == ["on this machine, to try feddcd"] * 3
     path = home.server / "trial.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"state": "running", "began": "x"}))
     assert status_of(home.path)["trial"]["state"] == "stopped", "its process has gone"
     told = status_of(home.site("north"))["next"]
-    see = "to see the next step of the trial: feddcd federation status fed"
-    assert told == f"this site is part of a trial; {see}"
+    see = "to see the next step: feddcd federation status fed"
+    assert told == f"this site and its coordinator are on one machine; {see}"
 
 
 def test_the_commands_after_sites_without_data_work_as_printed(tmp_path, monkeypatch, said):

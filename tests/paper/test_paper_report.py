@@ -207,8 +207,8 @@ def test_table2_for_people(tmp_path):
     assert cells(text, "Point-SAGA")[2:] == [">100", "–", "–", "–"]
     assert cells(text, "FedDCD", "RCV1")[2:] == ["**8 (7–>100)**", "**240**", r"24\*", r"24\*"]
     assert (
-        r"\* The numbers of the paper and of the authors are for RCV1. We used another data set"
-        in text
+        r"\* The numbers of the paper and of the authors’ files are for RCV1. We used another data "
+        "set" in text
     )
     assert "† This number belongs to FedAvg" in text
     assert "SCAFFOLD sends two vectors in each upload" in text
@@ -320,7 +320,7 @@ SAYS = [
     "two classes per client: AccFedDCD had the best test accuracy, 89.11 %.",
     "Where the paper, the authors’ code and this page differ",
     "authors’ results of SCAFFOLD are results of FedAvg",
-    "The numbers of the paper and of the authors are for RCV1, so the figures of",
+    "The numbers of the paper and of the authors’ files are for RCV1, so the figures of",
     "A <note> & more.",
 ]
 

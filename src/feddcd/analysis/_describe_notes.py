@@ -41,8 +41,8 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
         )
     if result.patterns["missing"].tolist() == ["(others)"] and not paper:
         found.append(
-            "feddcd does not show how many rows have missing values in the same columns, because "
-            "these counts are too small."
+            "feddcd does not show which columns are missing together, because the counts of such "
+            "rows are too small."
         )
     if (bare := _without_line(result)) and not paper:
         has = "this column has" if len(bare) == 1 else "these columns have"
@@ -51,14 +51,17 @@ def notes(result: DescribeResult, paper: bool = False) -> list[str]:
             "the sites do not send quantiles of their own rows."
         )
     if result.table.levels:
-        found.append("Each percentage is a share of the rows without a missing value.")
+        found.append("Rows without a value of a category do not count in its percentages.")
     found += [printable(x.named() if paper else x.told()) for x in result.left_out]
     if result.n_dropped:
         some = f"{'at least ' if careful else ''}{plural(result.n_dropped, 'row')}"
         lack = " or ".join(map(printable, plan.complete))
         found.append(f"The table leaves out {some} without a value in {lack}.")
     if careful and result.table.numbers:
-        told = "each site joins similar values, so the results can be wrong by a few rows"
+        told = (
+            "each site joins similar values, so the position of a quantile and the counts in a "
+            "histogram can be wrong by a few rows"
+        )
         sign = f" ({ABOUT.strip()} marks such quantiles)" if plan.quantiles != "none" else ""
         found.append(f"For quantiles and histograms {told}{sign}.")
     if left:

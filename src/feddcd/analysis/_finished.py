@@ -58,9 +58,14 @@ def contributions(rows: SiteRows, question: PointQuestion) -> Iterator[tuple[str
                 yield "a sum of a column times the outcome", w * abs(X * y[:, None])
             if family.starts is not None:
                 weight, target = family.starts(data)
-                yield "the matrix for the first guess", weight[:, None] * X**2
-                yield "the vector for the first guess", abs(target[:, None] * X)
-                yield from _products("the matrix for the first guess", X, weight, rows.names or ())
+                yield "the matrix for the first guess of the coefficients", weight[:, None] * X**2
+                yield "the vector for the first guess of the coefficients", abs(target[:, None] * X)
+                yield from _products(
+                    "the matrix for the first guess of the coefficients",
+                    X,
+                    weight,
+                    rows.names or (),
+                )
         scores = geometry.scores(w * at.slope)
         yield "the gradient", abs(scores)
         kinds = {"the Hessian": at.curvature}

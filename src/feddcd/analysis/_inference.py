@@ -190,7 +190,7 @@ def check_pair(small: "TableResult", large: "TableResult") -> None:
     if small.n_rows != large.n_rows:
         raise SpecError(
             f"the models use different numbers of rows, {small.n_rows} and {large.n_rows}. Before "
-            "both fits, leave out the rows that have no value in a column of the larger model"
+            "both fits, leave out the rows that lack a value in any column of the larger model"
         )
     if not same(small.row_sums, large.row_sums):
         raise SpecError(

@@ -21,7 +21,7 @@ def lone_levels(frame: pd.DataFrame, name: str, sites: np.ndarray) -> str:
         return ""
     at = only.iloc[0]
     those = [repr(str(level)) for level, site in only.items() if site == at]
-    more = "" if len(those) == len(only) else ". Some other levels exist only at other sites"
+    more = "" if len(those) == len(only) else ". Some other levels, too, exist at only one site"
     one = len(those) == 1
     return (
         f"the level{'' if one else 's'} {sentence_list(those[:MOST])} of the column {name!r} "

@@ -69,9 +69,9 @@ def site_meat(
         if np.any(left < WHOLE):
             raise DataError(
                 "<covariance> cannot be computed, because of "
-                f"{plural(int(np.sum(left < WHOLE)), 'row')} with leverage 1. A row with this "
-                "leverage determines one coefficient without the other rows. Use HC1, or leave "
-                "out the column of this coefficient",
+                f"{plural(int(np.sum(left < WHOLE)), 'row')} with leverage 1. Such a row "
+                "alone determines one coefficient. Use HC1, or leave out the column of this "
+                "coefficient",
                 settings={"covariance": kind},
             )
         factor = left ** -LEVERAGE[kind]

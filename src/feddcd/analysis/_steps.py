@@ -44,7 +44,7 @@ def steep(rows: SiteRows, question: PointQuestion, k: int) -> str:
         if still is not None and 2 * still[own].sum() < len(own):
             return (
                 "with the coefficients of this question, the model would predict the class "
-                "of most rows of a cell almost exactly"
+                "of most rows of a cell (for example, all rows of one level) almost exactly"
             )
         if len(own) >= 2 * (k - 1) and _is_of_few(sizes[own], k):
             what = "predicted chances of a class" if classed else "predicted means"

@@ -57,8 +57,8 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     if family in SHARES:
         _check(y, (values < 0) | (values > 1), "must be 0 or 1")
         if rows.weight is None:
-            share = "must be 0 or 1, or a share if <sample_weight> has the number of trials"
-            _check(y, values % 1 != 0, share)
+            share = "a share of successes if <sample_weight> has the number of trials"
+            _check(y, values % 1 != 0, f"must be 0 or 1, or {share}")
     if family in COUNTS:
         _check(y, values < 0, "must be a count (a number >= 0)")
     if family in POSITIVE:

@@ -31,9 +31,9 @@ def codebook(
         int | None,
         typer.Option(
             help="Propose a cap and a step for each column of whole numbers, such as ages. The cap "
-            "is a smallest and a largest value. The step rounds values to its multiples. With this "
-            "cap and step, each value occurs in at least this number of rows of each file. "
-            "Default: no proposal.",
+            "is a smallest and a largest value. Each value is rounded to a multiple of the step. "
+            "With this cap and step, each value occurs in at least this number of rows of each "
+            "file. Default: no proposal.",
             min=2,
             metavar="ROWS",
         ),

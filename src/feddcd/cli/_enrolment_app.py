@@ -134,7 +134,7 @@ def study(
         float | None,
         option(
             "Wait at most this number of days for the decisions of people at the sites. Default: "
-            "the setting approval_patience of the job file or of federation.toml, in seconds. "
+            "the setting approval_patience (in seconds) of the job file or of federation.toml. "
             "Without this setting: 7 days, or the setting patience if you changed it."
         ),
     ] = None,

@@ -265,7 +265,7 @@ def verify_command(path: Path, id: str = "", site: Path | None = None) -> None:
     near = (path, path.parent, path.parent.parent)
     if not path.is_file() and any((place / "site.toml").exists() for place in near):
         raise SpecError(
-            f"{shown(path)} is in the folder of a site, and a site has no proof file. Ask the "
+            f"{shown(path)} belongs to a site, and a site has no proof file. Ask the "
             "coordinator for the file `proof` of the study, then give this command: feddcd "
             "federation verify proof --site SITE_DIR"
         )

@@ -33,7 +33,7 @@ def init(
             "Make a site with this name, in place of --sites. Repeat the option for more sites."
         ),
     ] = None,
-    data: Annotated[str | None, option("For a trial: divide these data among the sites.")] = None,
+    data: Annotated[str | None, option("To try feddcd: divide these data among the sites.")] = None,
     job: Annotated[
         Path | None,
         option("For a table: the job file job.toml that `feddcd glm` or `feddcd describe` writes."),
@@ -255,7 +255,10 @@ def withdraw(
     folder: SiteFolder,
     why: Annotated[str, option("Write this reason into the log. Do not name a patient.")] = "",
     early: Annotated[
-        bool, option("Withdraw even if too few rows have changed. Read the warnings.", "--early")
+        bool,
+        option(
+            "Let the command work even if too few rows have changed. Read the warnings.", "--early"
+        ),
     ] = False,
 ) -> None:
     """At a site: say that rows were removed, for example because a patient withdrew consent.

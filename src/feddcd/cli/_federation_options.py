@@ -29,7 +29,8 @@ Mode = Annotated[
     ),
 ]
 TrialJob = Annotated[
-    Path | None, option("Run the job in this file as a new study, with the sites of this trial.")
+    Path | None,
+    option("Run the job in this file as a new study, with the sites of this federation."),
 ]
 TrialStudy = Annotated[
     str | None,

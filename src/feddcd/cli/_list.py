@@ -32,7 +32,7 @@ def list_command(what: str | None) -> None:
         "solvers": {name: row.about for name, row in SOLVERS.items()},
         "weightings": WEIGHTINGS,
         "problems": {
-            p.name: f"a problem of the race: {p.model}, {p.partition}, l2 = {p.l2:g}"
+            p.name: f"a problem for `feddcd race`: {p.model}, {p.partition}, l2 = {p.l2:g}"
             for p in PROBLEMS
         },
     }
@@ -71,4 +71,7 @@ def _show_method(row: "Method") -> None:
         say_lines(f"\n{formulas}\n")
     say(f"settings: {', '.join(settings)}")
     if row.solver is not None:
-        say(f"local solver: {row.solver}. Give its settings among the settings of the method")
+        say(
+            f"local solver: {row.solver}. To change its settings, give them with the settings of "
+            "the method"
+        )

@@ -22,9 +22,10 @@ def check_owner(folder: Path) -> None:
         return
     owner = owner_of(folder)
     raise FolderError(
-        f"the folder {shown(folder)} belongs to the account {owner!r}, and the program that uses "
-        "this folder could not use files of another account. feddcd changed nothing. Give this "
-        f"command as the account {owner!r}: sudo -u {shlex.quote(owner)} {_command()}"
+        f"the folder {shown(folder)} belongs to the account {owner!r}, and you use another "
+        "account. The program that uses this folder could not use the files that this command "
+        f"writes. feddcd changed nothing. Give this command as the account {owner!r}: "
+        f"sudo -u {shlex.quote(owner)} {_command()}"
     )
 
 

@@ -44,7 +44,8 @@ def race(
     tune: Annotated[
         bool,
         typer.Option(
-            "--tune", help="Run each method a second time, with the best settings from a grid."
+            "--tune",
+            help="Run each method a second time, with the best settings that a grid search found.",
         ),
     ] = False,
     gap: Annotated[

@@ -91,7 +91,7 @@ def _words(folder: Path, id: str) -> list[str]:
 
 def deny_command(folder: Path, ids: list[str]) -> None:
     shown = [line for id in ids for line in _words(folder, id)]
-    _decide(folder, ids, deny, "is denied", "to change your decision, approve it")
+    _decide(folder, ids, deny, "is denied", "you can still approve it")
     if any(AFTER_DENIAL in line for line in shown):
         say(
             "this site answered an earlier job. If the other sites now run a job without this "

@@ -123,7 +123,7 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
     facts += [("denied", line) for line in held["denied"]]
     facts += [(f"study {e['study']}", f"{e['how']} ({e['time']})") for e in held["ended"]]
-    facts += [("sums together with", _summed_with(held))]
+    facts += [("masked sums with", _summed_with(held))]
     return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
 
 

@@ -149,7 +149,7 @@ def _without(plan: Any, group: str) -> str:
             "the numbers of each site, write by_site = true into the part [describe] of the job "
             "file"
         )
-    return f"add --group {group} to `feddcd describe`"
+    return f"`feddcd describe` leaves it out if you add the option --group {group}"
 
 
 def _check_other(group: str, label: str, name: str, labels: dict[str, str]) -> None:

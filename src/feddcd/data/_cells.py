@@ -243,9 +243,9 @@ def _doubt(
         return told(other, why, decimal="," if point.sign == "." else ".")
     if letters := _letters(kinds):
         why = (
-            f": each value of this column is a number with {letters!r}. If the values are numbers, "
-            f"write them without {letters!r}. If the column is a category with {len(kinds)} "
-            "levels, write a codebook with type = 'category'"
+            f": each value of this column is a number with {letters!r} behind it. If this is a "
+            f"column of numbers, write them without {letters!r}. If the column is a category with "
+            f"{len(kinds)} levels, write a codebook with type = 'category'"
         )
         return told(kinds[0], why)
     return _mixed(told, cells, kinds, numbers)

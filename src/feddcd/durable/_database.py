@@ -176,7 +176,8 @@ class Database:
         why = "the disk is full" if full else str(error)
         return LedgerError(
             f"cannot use {self.path}: {why}. Nothing is lost. Keep this file and the "
-            "files beside it. Free space or repair the disk, then start the coordinator again"
+            "files beside it. Make free space on the disk, or repair it. Then start the "
+            "coordinator again"
         )
 
 

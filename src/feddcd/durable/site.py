@@ -134,8 +134,8 @@ class ClientFile:
             publish(self.disk, self.path)
         except OSError as error:
             raise StateError(
-                f"cannot write {self.path}: {error}; free space or repair the disk, then start "
-                "the site again"
+                f"cannot write {self.path}: {error}; make free space on the disk, or repair it. "
+                "Then start the site again"
             ) from error
         self._uncertain = False
 

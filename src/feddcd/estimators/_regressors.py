@@ -175,7 +175,7 @@ class FederatedPoissonRegressor(AbstractRegressor):
             raise SpecError(f"y must contain counts (numbers >= 0), but row {row} has {y[row]}")
         if self.fit_intercept and not s @ y > 0:
             raise SpecError(
-                "y is 0 in every row that has a weight, so no finite intercept fits these rows"
+                "y is 0 in every row with a weight above 0, so no finite intercept fits these rows"
             )
         w, b = self._train(X, y.astype(float)[:, None], s, groups, l2=l2, link=POISSON)
         self.coef_, self.intercept_ = w[:, 0], float(b[0])

@@ -52,7 +52,8 @@ def split(groups: Any, n: int, n_clients: int, random: np.random.RandomState) ->
         raise SpecError("'groups' contains NaN: every row needs a site")
     if len(labels) < 2:
         raise SpecError(
-            f"'groups' has only the value {labels[0]!s}, but a federation needs at least two sites"
+            f"'groups' has the value {labels[0]!s} in every row, but a federation needs at least "
+            "two sites"
         )
     order = np.argsort(code, kind="stable")
     return np.split(order, np.cumsum(np.bincount(code))[:-1])

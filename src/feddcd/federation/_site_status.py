@@ -224,7 +224,7 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         return f"{first}{what}, and decide: feddcd federation approve {at}"
     if held["state"] == "down" and (home := in_trial(folder)):
         see = f"feddcd federation status {_at(home.path)}"
-        return f"this site is part of a trial; to see the next step of the trial: {see}"
+        return f"this site and its coordinator are on one machine; to see the next step: {see}"
     if held["state"] == "down":
         return f"start this site: feddcd federation site {at}"
     if held["why"] == UNCONFIRMED:

@@ -38,7 +38,7 @@ from .site.told import in_short, kind_of
 from .trial import trial_of
 from .unshared import unshared
 
-HERE = "on this machine, for a trial"
+HERE = "on this machine, to try feddcd"
 ENDED = ("done", "failed", "cancelled")
 OF_SITE = (POLICY, "key", LOG, "rules")  # in its folder, beside its settings
 HEARD = ("waiting", "refused", "silent", "failed", "each")

@@ -80,8 +80,8 @@ def stand_ins(rows: Sequence[Row]) -> list[str]:
     return [
         (
             f"{data} is not the same data set as {OTHER[data]}. The numbers of the paper and "
-            f"of the authors are for {OTHER[data]}, so the figures of {data} do not show the "
-            "authors’ curves."
+            f"of the authors’ files are for {OTHER[data]}, so the figures of {data} do not show "
+            "the authors’ curves."
         )
         for data in dict.fromkeys(row["data"] for row in rows)
         if data in OTHER

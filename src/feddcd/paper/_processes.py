@@ -94,7 +94,7 @@ def _check(future: Future) -> None:
     except BrokenProcessPool:
         raise FolderError(
             "one of the processes stopped too early; perhaps the machine has too little memory. "
-            "feddcd keeps the finished cells: give the same command again to continue"
+            "feddcd keeps the finished runs: give the same command again to continue"
         ) from None
 
 

@@ -217,7 +217,7 @@ def _footnotes(rows: Sequence[Row]) -> list[str]:
     marks = "".join(_signs(r) for r in rows if (r["paper"], r["authors"]) != (None, None))
     notes = {
         "*": (
-            f"* The numbers of the paper and of the authors are for {OTHER.get(data)}. "
+            f"* The numbers of the paper and of the authors’ files are for {OTHER.get(data)}. "
             f"We used another data set, {data}, so do not compare our numbers with the paper."
         ),
         "†": (

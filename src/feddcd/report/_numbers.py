@@ -48,8 +48,8 @@ GAP = (
 TO = "uploads to 1e-3: the uploads until the gap was at most 1e-3"
 TO_OWN = (
     "uploads to 1e-3: the uploads until the objective was at most 1e-3 above the best lower bound "
-    "of the whole run. If the run proved this bound later, the certified gap at that upload may "
-    "have been larger"
+    "of the whole run. If the run proved this bound only after these uploads, the certified gap "
+    "may have been larger at that time"
 )
 
 

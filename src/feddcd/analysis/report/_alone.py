@@ -78,13 +78,13 @@ def not_drawn(fit: TableResult, drawn: Sequence[Coefficient]) -> list[str]:
         )
     if any(held_at(fit, c) for c in drawn):
         lines.append(
-            "If a column is in an interaction, the line of this column shows the effect at one "
-            "value of the other column. The line names this value, for example: at age = 0."
+            "If a column is in an interaction, the figure shows its effect at one value of the "
+            "other column. The label of the effect names this value, for example: at age = 0."
         )
     if any((made := fit.made_of(c.column)) and len(made.parts) > 1 for c in drawn):
         lines.append(
-            "A line with × shows how the effect of a column changes if the other column is one "
-            "unit higher, or has the level that the line names."
+            "A label with × shows how the effect of a column changes if the other column is one "
+            "unit higher, or has the level that the label names."
         )
     return lines
 

@@ -19,8 +19,8 @@ from ._words import strongest
 MOST = 24  # coefficients in one forest
 UNLIKE = 30.0  # a ratio of standard errors above which one axis would not serve all
 STEP = (
-    "The amount after “per” is the size of the increase: a round number near the standard "
-    "deviation of the column."
+    "The amount after “per” says by how much the column increases: a round number near the "
+    "standard deviation of the column."
 )
 REACH = 1.5  # how far, in spans of the pooled intervals, sites may stretch the axis
 

@@ -101,7 +101,7 @@ def _row(name: str, each: Cells, factors: bool) -> Row:
 
 
 def _notes(fit: TableResult) -> list[str]:
-    scale = "Each coefficient is for one more standard deviation of its column."
+    scale = "Each coefficient is for an increase of its column by one standard deviation."
     return [
         f"{words.title(fit)}. CI: confidence interval.",
         words.lead(fit),

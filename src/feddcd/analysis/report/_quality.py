@@ -157,9 +157,9 @@ def roc_curve(fit: TableResult) -> str:
         "upper limit is the area for the best order. In the figure, the dots are the thresholds "
         "between the groups. The curve of each possible order is inside the light blue area: the "
         "lower edge is the curve of the worst order, and the upper edge is the curve of the best "
-        "order. If a careful site joins groups of its rows, both limits and both edges are "
-        "approximate. The area under the curve was measured on the rows with which the model was "
-        f"fitted. For new rows this area is usually smaller. {SUPPRESSED}"
+        "order. If a site joins groups of its rows to protect them, both limits and both edges "
+        "are approximate. The area under the curve was measured on the rows with which the model "
+        f"was fitted. For new rows this area is usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
     without, having = (

@@ -54,7 +54,7 @@ def check_names(given: Any, what: str) -> list[str]:
 
 def check_name(name: Any, what: str) -> None:
     if not isinstance(name, str) or not 0 < len(name) <= MOST_LETTERS:
-        raise Refused(f"{what} does not have a text of 1 to {MOST_LETTERS} letters as its name")
+        raise Refused(f"the name of {what} must be a text of 1 to {MOST_LETTERS} characters")
     if any("\ud800" <= letter <= "\udfff" for letter in name):
         raise Refused(f"{what} has a name with a character that is not valid Unicode")
 

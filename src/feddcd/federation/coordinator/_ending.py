@@ -25,8 +25,8 @@ MOST_BYTES = 1 << 22
 SAY_S = 10.0  # in which a site that is here takes it
 EACH = (
     "With --mode each, two sites are enough. In this mode, the coordinator reads the numbers of "
-    "each site, and there is no proof. The policy of every site must allow this mode (answers = "
-    "'each' in policy.toml)."
+    "each site, and there is no proof file. The policy of every site must allow this mode "
+    "(answers = 'each' in policy.toml)."
 )
 BEGUN = (
     "a site refused to continue after the first answers, so the other sites cannot finish this job"

@@ -219,10 +219,11 @@ def _one_form(forms: Mapping[str, bytes]) -> bytes:
     if not others:
         return usual
     odd = [site for site, form in forms.items() if form != usual]
-    who = ", ".join(odd) if 2 * number > len(forms) else ", ".join(forms)
-    raise DataError(
-        f"{who}: feddcd cannot add up the answers, because not all sites answered in the same form"
-    )
+    who, how = forms, "different forms"
+    if 2 * number > len(forms):
+        who, how = odd, "another form than most answers"
+    of = "answers of these sites have" if len(who) > 1 else "answer of this site has"
+    raise DataError(f"{', '.join(who)}: the {of} {how}, so feddcd cannot add up the answers")
 
 
 def begin(

@@ -22,7 +22,10 @@ def check_proof(
     unit = float(np.finfo(np.asarray(proof.value).dtype).eps)
     value, square = float(proof.value), alpha * float(flat @ flat) / 2
     if at_least_zero and value < square - ROUNDING * unit * (abs(value) + square):
-        raise Refused(f"{client}: the objective is below its lowest possible value")
+        raise Refused(
+            f"{client}: the numbers for the certificate cannot be right, because the objective "
+            "is below its lowest possible value"
+        )
     for tangent in (proof.at_model, proof.at_own):
         if not math.isclose(float(tangent.alpha), alpha, rel_tol=64 * unit):
             raise Refused(

@@ -41,10 +41,14 @@ def check_clusters(
     own = alone if rows.cluster is None else rows.cluster
     for other in [alone, *_earlier(facts, id, memory)]:
         if 0 < (few := _apart(own, other)) < least:
+            what = (
+                "share their cluster with other rows"
+                if other is alone
+                else "are in other clusters than in an earlier job"
+            )
             told = (
-                f"the clusters of this job differ in only {plural(few, 'row')} from the clusters "
-                "of an earlier job, or from a job without clusters. The clusters of two jobs must "
-                f"be the same, or differ in at least {plural(least, 'row')}"
+                f"only {plural(few, 'row')} {what}. The number of such rows must be 0, or at "
+                f"least {least}"
             )
             raise Ruled("clusters", told)
 

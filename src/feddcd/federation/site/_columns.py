@@ -93,7 +93,7 @@ def domination(parts: np.ndarray, k: int, share: float, which: str) -> str:
     """Which rows hold too much of a sum, in words: where all others are 0, they are too few."""
     own, least, column = parts[parts != 0], math.ceil((k - 1) / share), "a sum of the column"
     if which.startswith(column) and len(own) < least and np.ptp(own) <= SAME * own.max():
-        return f"in {which.removeprefix('a sum of ')}, fewer than {least} rows are not 0"
+        return f"{which.removeprefix('a sum of ')} differs from 0 in fewer than {least} rows"
     largest = float(np.sort(parts)[1 - k :].sum())
     rows, most = (k - 1, share) if largest > share * float(parts.sum()) else (1, HALF)
     few = f"{plural(rows, 'row')} alone give{'s' * (rows == 1)}"
@@ -259,8 +259,8 @@ def singled_out(
     if (share := held_by_few(Q, k)) > max(FEW, most):
         told = (
             "there is a weighted sum of the columns of all jobs in which "
-            f"{plural(k - 1, 'row')} alone give {100 * share:.0f} % of the sum of squares. So few "
-            f"rows may give at most {100 * max(FEW, most):.6g} %"
+            f"{plural(k - 1, 'row')} alone give {100 * share:.0f} % of the sum of squares. This "
+            f"number of rows may give at most {100 * max(FEW, most):.6g} %"
         )
         return told, ""
     return "", ""

@@ -246,7 +246,8 @@ def _follow(
     if number:
         own = file.sent(number - 1)
         if own is None or own.identity != identity or last[me.name] != own.answer:
-            raise Refused("the message has another last answer of this site than this site sent")
+            told = "in the message, the last answer of this site is not the answer"
+            raise Refused(f"{told} that this site sent")
         proven = ProvenExchange(own.question, own.layout, last)
         sums = check_exchange(me.roster, job, identity, number - 1, proven)
         _check_rest(file, number - 1, sums, own.layout)

@@ -9,7 +9,7 @@ from ..._text import closest
 
 TABLES = {
     "newton": "moments: a gradient and a Hessian of the rows, in each exchange of the job",
-    "describe": "counts, means and parts: sums, and counts of rows by level, group or range",
+    "describe": "counts, means, parts, values: sums, and counts of rows by level, group or range",
 }
 TRAININGS = (  # by name: the catalogue cannot be asked without JAX
     "feddcd", "accfeddcd", "pointsaga", "fednewton", "fedqn", "fedavg", "fedprox", "scaffold",

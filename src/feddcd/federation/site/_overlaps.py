@@ -60,7 +60,7 @@ def _named(sets: str) -> str:
     """By kind, as `counted` has them."""
     kind, name = sets.split(" ", 1)
     words = {"level": "the rows with one level", "number": "the rows with a value"}
-    words["column"] = "the rows with the same value"
+    words["column"] = "the rows with one of the two values"
     return (
         f"{words.get(kind, kind)} in the column {name!r}"
         if name

@@ -74,7 +74,7 @@ def _of_sites(before: Sequence[str], now: Sequence[str], answered: bool) -> str:
         f"{_named(apart)} {'is' if len(apart) == 1 else 'are'} in only one of the two jobs"
     )
     if not answered:
-        return f"{told}. For the earlier job, this site sent at most the number of its rows."
+        return f"{told}. For the earlier job, this site sent nothing, or only its number of rows."
     alone = "alone" if len(gone + new) == 1 else "together, without the other sites"
     what = f"the sums of {_named(gone or new)} {alone}"
     if gone and new:
@@ -104,8 +104,8 @@ def call(job: str) -> str:
     """How a person at this site warns the others, who do not know what is known here."""
     return (
         "call the people at the other sites. Ask them to deny this job, too "
-        f"(its ID is {job[:SHORT]}). Ask them also to deny every later job on the same rows in "
-        "which this site does not take part."
+        f"(its ID is {job[:SHORT]}). Ask them also to deny every later job without this site "
+        "on the same rows."
     )
 
 
@@ -150,8 +150,8 @@ def _risk(id: str, same: bool, refused: bool) -> list[str]:
     where = "on the same rows" if same else "on this data file"
     others = "" if same else ", and use the same rows as in the earlier job"
     ruled = (
-        "    This site refuses this job even if you approve. After the refusal, the risk is the "
-        "same as after a denial."
+        "    This site refuses this job even if you approve. The refusal has the same risk as "
+        "a denial."
     )
     return [
         f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others},",
@@ -170,6 +170,6 @@ def _other_file(facts: Any, memory: Memory) -> list[str]:
         return []
     told = f"the data file changed after the last job: {facts.story}"
     return [
-        f"{told}. A person with the results of both jobs may learn something about the rows that "
-        "changed"
+        f"{told}. A person with the results of that job and of this job may learn something "
+        "about the rows that changed"
     ]

@@ -64,7 +64,7 @@ def _block(text: str, *settings: str) -> str:
 
 
 _LOOSE = (
-    "LOOSE: this policy is for a trial with data that need no protection. The end of this file has "
+    "LOOSE: with this policy, try feddcd on data that need no protection. The end of this file has "
     "loose settings. Remove the loose settings before this site has real data. A setting that is "
     "not in this file has its careful value."
 )
