@@ -19,9 +19,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
     known = list(known)
     if not known:
         return "; there is nothing to choose from"
-    listing = f"known names are {', '.join(sorted(known))}"
+    names = ", ".join(sorted(known))
     close = closest(name, known)
-    return f"{close} The {listing}" if close else f"; the {listing}"
+    return f"{close} Known names: {names}" if close else f"; known names: {names}"
 
 
 def closest(name: str, known: Iterable[str]) -> str:

@@ -176,11 +176,11 @@ SETTINGS = [
     ),
     case(
         "--set lr=1",
-        r"the method feddcd has no setting 'lr'; the known names are bits, delta,",
+        r"the method feddcd has no setting 'lr'; known names: bits, delta,",
     ),
     case(
         "--algorithm fednewton --set eta=1",
-        r"fednewton has no setting 'eta'; the known names are bits",
+        r"fednewton has no setting 'eta'; known names: bits",
     ),
     case("--algorithm fedavg --set option=1", r"fedavg has no setting 'option'"),
     case("--set eta=abc", r"the setting 'eta' should be a finite number > 0, got 'abc'"),

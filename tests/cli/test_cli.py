@@ -161,7 +161,8 @@ def test_a_setting_without_a_method_says_whose_it_is_and_bits_choose_no_method(c
     few = "run --data wine --clients 4 --rounds 2"
     feddcd(f"{few} --set eta=0.5 --out a")
     shown = " ".join(capsys.readouterr().out.split())
-    why = "the command has a setting of a method, but does not name the method; to use"
+    why = "the command has a setting of a method, but no --algorithm, and feddcd is then the "
+    why += "default; to use"
     assert f"method: feddcd, because {why}" in shown
     feddcd(f"{few} --bits 16 --out b")
     assert "method: fedqn, because the model is convex" in capsys.readouterr().out

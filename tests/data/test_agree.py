@@ -289,7 +289,8 @@ ERRORS = [
     (
         [site("1")],
         {"classes": []},
-        "classes must be all text or all numbers, and no class may occur twice; got []",
+        "classes must be a list with at least one class, all text or all numbers, and no class may "
+        "occur twice; got []",
     ),
     ([site("1")], {"classes": [0, "u"]}, "got [0, 'u']"),
     ([site("1")], {"classes": [0, 0.0]}, "got [0, 0.0]"),

@@ -261,7 +261,7 @@ BAD = {
         "[columns.x]\ntype = 'numeric'",
         (
             "codebook.toml: the column 'x': there is no type 'numeric'; did you mean "
-            "'number'? The known names are boolean, category, date, identifier, integer, number"
+            "'number'? Known names: boolean, category, date, identifier, integer, number"
         ),
     ),
     "a setting": (

@@ -768,7 +768,7 @@ def test_a_start_of_ones_choice():
 
 def test_a_file_may_not_name_other_objects():
     with pytest.raises(
-        SpecError, match="the setting 'given' has the unknown name 'solver'; the known names"
+        SpecError, match="the setting 'given' has the unknown name 'solver'; known names: "
     ):
         feddcd.Spec(given=("solver",))
 

@@ -162,7 +162,7 @@ def test_wrong_types(name):
         ("roundz = 3", "unknown setting 'roundz'; did you mean 'rounds'?"),
         (
             "[feddcd]\neta = 1",
-            "unknown setting 'feddcd'; the known names are algorithm, certify_every",
+            "unknown setting 'feddcd'; known names: algorithm, certify_every",
         ),
         ("rounds = 1\nrounds = 2", "not a TOML file"),
     ],
@@ -181,8 +181,8 @@ def test_a_file_that_is_not_text(path):
 
 def test_nearest():
     assert nearest("fedavgg", {"fedavg", "feddcd"}) == (
-        "; did you mean 'fedavg'? The known names are fedavg, feddcd"
+        "; did you mean 'fedavg'? Known names: fedavg, feddcd"
     )
     assert "did you mean 'a-1', 'a-2' or 'a-b-1'? The" in nearest("A", ["a-1", "a-2", "b", "a-b-1"])
-    assert nearest("x", ["b", "a"]) == "; the known names are a, b"
+    assert nearest("x", ["b", "a"]) == "; known names: a, b"
     assert nearest("x", []) == "; there is nothing to choose from"

@@ -94,7 +94,7 @@ class DescriptionTrust:
         few = said["few"].ravel()
         _refuse(
             bool((few > many).any() or few[1] > few[0]),
-            "the part 'few' (what sites do with rare values) is not possible",
+            "the part 'few' of the answer (what the site does with rare values) has impossible numbers",
         )
         top, digits = said["top"].ravel(), said["digits"].ravel()
         _refuse(
@@ -120,11 +120,9 @@ class DescriptionTrust:
         n, open, c = known.present, asked.open.astype(bool), asked.centre
         s1, s2 = s1.reshape(n.shape), s2.reshape(n.shape)
         unasked = bool(s1[~open].any() or s2[~open].any())
-        _refuse(
-            unasked, "the answer has sums of cells, but the coordinator did not ask for these cells"
-        )
+        _refuse(unasked, "the answer has a sum that the coordinator did not ask for")
         nobody = bool(s1[n == 0].any() or s2[n == 0].any())
-        _refuse(nobody, "the answer has sums of cells, but these cells have no rows")
+        _refuse(nobody, "the answer has a sum for rows that have no value in this column")
         _refuse(bool((s2 < 0).any()), "a sum of squares of a column is below zero")
         scale = np.sqrt(n * s2) + SLACK * n * np.abs(c)
         _refuse(
@@ -147,7 +145,7 @@ class DescriptionTrust:
                 apart = np.abs(sums - self._sums[site][power])
                 _refuse(
                     bool((open & (apart > room)).any()),
-                    "two answers have different sums of the same column",
+                    "a sum of a column contradicts an earlier answer",
                 )
         self._sums.setdefault(site, (asked, *about))
 

@@ -171,7 +171,7 @@ def _check_outcome(known: Known) -> None:
         if not known.weighted:
             refuse(np.abs(y - np.round(y)) > CLOSE * W, "the sum of outcomes is not a whole number")
     if family in COUNTS:
-        refuse(y < 0, "the sum of counts is below zero")
+        refuse(y < 0, "the outcomes are counts, but their sum is below zero")
     if family in POSITIVE:
         refuse(y <= 0, "the sum of outcomes is not above zero")
     if family in CLASSED and family != "multinomial":
@@ -267,12 +267,14 @@ def check_again(before: Moments, now: Moments, basis: np.ndarray) -> None:
     for name in ("n", "weight", "y", "o", "floor", "constant"):
         one, other = getattr(before, name), getattr(now, name)
         size = np.abs(one).max(initial=0) + np.abs(other).max(initial=0)
-        refuse(_apart(one, other, size), "two answers have different sums")
+        refuse(_apart(one, other, size), "the sums contradict an earlier answer")
     mixed = np.abs(basis).T
     size = mixed @ np.sqrt(before.xx * float(before.weight))
-    refuse(_apart(basis.T @ before.x, now.x, size), "two answers have different sums of columns")
+    refuse(_apart(basis.T @ before.x, now.x, size), "sums of columns contradict an earlier answer")
     size = mixed @ (np.abs(before.xy) + np.sqrt(before.xx)[:, None])
-    refuse(_apart(basis.T @ before.xy, now.xy, size), "two answers have different sums of outcomes")
+    refuse(
+        _apart(basis.T @ before.xy, now.xy, size), "sums of outcomes contradict an earlier answer"
+    )
 
 
 def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort: Agreement) -> None:

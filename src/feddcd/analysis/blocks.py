@@ -11,7 +11,7 @@ from .._text import plural
 
 COUNTED = {  # by every analysis in sums, before its first exchange
     "n": "the number of rows",
-    "support": "for each column, whether its values differ at this site (1 or 0)",
+    "support": "for each column, whether this site has more than one value in it (1 or 0)",
     "dropped": "how many rows the site leaves out because of missing values (0 if they are few)",
 }
 TABLE = {

@@ -15,8 +15,8 @@ STAND_IN = "fedavg"  # for checks before the data are known: it asks for nothing
 
 
 OF_SETTINGS = (
-    f"method: {Spec.algorithm}, because the command has a setting of a method, but does not name "
-    "the method; to use another method, add --algorithm"
+    f"method: {Spec.algorithm}, because the command has a setting of a method, but no "
+    "--algorithm, and feddcd is then the default; to use another method, add --algorithm"
 )
 
 
