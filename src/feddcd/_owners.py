@@ -19,6 +19,17 @@ def owner_of(path: Path) -> str:
         return ""
 
 
+def group_of(account: str) -> str:
+    """The primary group of an account; the name of the account where the system has none."""
+    try:
+        import grp
+        import pwd
+
+        return grp.getgrgid(pwd.getpwnam(account).pw_gid).gr_name
+    except (ImportError, LookupError):  # on Windows; or an account without a name
+        return account
+
+
 def to_own(error: Exception) -> str:
     """What to do where a file cannot be used because another account made it, in a folder of this
     account; else nothing."""

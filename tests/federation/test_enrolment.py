@@ -540,7 +540,7 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
 
 def test_root_reads_that_another_account_is_safer(tmp_path, monkeypatch):
     for user, number in (("root", 0), ("feddcd", 1000)):
-        monkeypatch.setattr("feddcd.federation.enrolment.unit._user", lambda name=user: name)
+        monkeypatch.setattr("feddcd.federation.enrolment.unit.user_name", lambda name=user: name)
         monkeypatch.setattr("os.getuid", lambda number=number: number)
         unit = write_unit(tmp_path, "north", tmp_path / "p.csv")
         docker = write_dockerfile(tmp_path, "north", tmp_path / "p.csv")

@@ -1,7 +1,9 @@
 """What people read who invite, enrol twice, enrol with wrong files, and take invitations back."""
 
+import grp
 import json
 import math
+import pwd
 import shutil
 
 import pytest
@@ -10,6 +12,7 @@ from disks import in_memory
 from feddcd._errors import Refused, SpecError
 from feddcd.cli import _enrolment, _members, _serving
 from feddcd.cli._status import lines_of, status_of
+from feddcd.federation import health
 from feddcd.federation.config import Config
 from feddcd.federation.enrolment import desk, site
 from feddcd.federation.enrolment.departed import ask_standing
@@ -271,6 +274,37 @@ def test_a_data_file_that_every_user_may_read_is_named(home, said):
     del said[:]
     enrol(home)
     assert not any("has the mode" in line for line in said)
+
+
+def test_a_data_file_of_another_account_stays_readable_for_the_site(home):
+    """Mode 600 would lock out the service account, which is not the owner."""
+    file = home.path.parent / "patients.csv"
+    file.chmod(0o644)
+    (told,) = health.open_data(file, "nobody")
+    group = grp.getgrgid(pwd.getpwnam("nobody").pw_gid).gr_name
+    assert told.todo == (
+        f"give these two commands as root: chgrp {group} patients.csv; chmod 640 patients.csv. "
+        f"Then only the user {file.owner()} and the group of the account nobody, which runs this "
+        "site, can read the file"
+    )
+    (told,) = health.open_data(file, file.owner())
+    assert told.todo == "chmod 600 patients.csv"
+
+
+def test_an_enrolment_names_both_unit_files_and_who_needs_which(home, said):
+    """A service account has no `systemctl --user`."""
+    invite(home)
+    assert any("The invitation works once, for one set of keys, until " in line for line in said)
+    enrol(home)
+    (told,) = [line for line in said if line.startswith("to start this site automatically")]
+    assert "For a service account, or as root: west/feddcd-west-system.service. " in told
+    assert told.endswith("can use 'systemctl --user': west/feddcd-west.service")
+
+
+def test_who_moves_the_data_for_docker_reads_why_both_steps_are_needed(home):
+    told = _enrolment._much_else(home.path.parent / "west", home.path.parent / "patients.csv")
+    assert "into west/site.toml, so that this site reads the file there. Then give" in told
+    assert told.endswith("and --docker: this writes the new path into the Dockerfile")
 
 
 def test_too_few_rows_are_named_before_the_token_is_used(home, said):

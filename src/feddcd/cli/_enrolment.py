@@ -17,7 +17,14 @@ from ..data.tables import read_site
 from ..federation.enrolment import desk
 from ..federation.enrolment.invitation import Invitation, read_invitation, when
 from ..federation.enrolment.site import READ_OUT, enrol, is_enrolled, look
-from ..federation.enrolment.unit import beside, of_root, write_dockerfile, write_unit
+from ..federation.enrolment.unit import (
+    beside,
+    of_root,
+    start_words,
+    user_name,
+    write_dockerfile,
+    write_unit,
+)
 from ..federation.folder import FederationFolder, load_place
 from ..federation.health import misnamed, moved, open_data
 from ..federation.machine.programs import site_runs
@@ -55,7 +62,7 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
     found(file=file)
     say(
         f"The invitation is in {shown(file)}. Send this file to the person at {site}. "
-        f"The invitation can be used once, until {when(made.expires)}."
+        f"The invitation works once, for one set of keys, until {when(made.expires)}."
     )
     say(f"next, at {site}: feddcd federation enrol {shlex.quote(file.name)} --data FILE")
     serve = f"feddcd federation serve {_quoted(folder.path)}"
@@ -82,7 +89,7 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     how = Reading(**plain)
     book, rows = _check(invitation, folder, data, options["codebook"], options["label"], how)
     _warn_few(rows, data, folder)
-    for trouble in open_data(data):
+    for trouble in open_data(data, user_name()):
         warn(trouble.words())
     if told := of_root():
         warn(told)
@@ -112,10 +119,7 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
             f"{', '.join(made.kept)}"
         )
         found(kept=list(made.kept))
-    say(
-        "to start this site automatically when the machine starts, read the first lines of "
-        f"{shown(unit)}"
-    )
+    say(start_words(unit, "this site"))
     if not made.confirmed:
         _say_words(made.words)
     if site_runs(folder):
@@ -130,8 +134,10 @@ def _much_else(folder: Path, data: Path) -> str:
     return (
         f"the Docker container can read all files in the folder {data.resolve().parent}, because "
         "the data file is in this folder. If the container must not read the other files, do this "
-        "before the first study: move the data file into a folder of its own; write its new path "
-        f"into {shown(folder / 'site.toml')}; enrol again with the same invitation and the new path"
+        "before the first study. Move the data file into a folder of its own. Write the new path "
+        f"into {shown(folder / 'site.toml')}, so that this site reads the file there. Then give "
+        "the command 'enrol' again with the same invitation, the new path and --docker: this "
+        "writes the new path into the Dockerfile"
     )
 
 

@@ -27,7 +27,7 @@ def invite(
     """At the coordinator: write an invitation for one site. Send the invitation to this site.
 
     An invitation contains the address of the coordinator, the authority of its TLS certificate and
-    a token that works once. Example: feddcd federation invite fed north
+    a token that works once, for one set of keys. Example: feddcd federation invite fed north
     """
     from ._enrolment import invite_command
 

@@ -18,7 +18,7 @@ from .._files import shown
 from .._text import listed, printable, sentence_list, upper
 from ..federation.config import Config
 from ..federation.coordinator.coordinator import in_mode
-from ..federation.enrolment.unit import write_coordinator_unit
+from ..federation.enrolment.unit import start_words, write_coordinator_unit
 from ..federation.folder import FederationFolder, load_places, mend_port
 from ..federation.machine.init import create
 from ..federation.machine.programs import Event, up
@@ -94,10 +94,7 @@ def init_command(options: dict[str, Any]) -> None:
         )
     if not names:
         at, unit = shlex.quote(shown(folder.path)), write_coordinator_unit(folder.path)
-        say(
-            "to start the coordinator automatically when the machine starts, read the first lines "
-            f"of {shown(unit)}"
-        )
+        say(start_words(unit, "the coordinator"))
         say(f"next, in another terminal that stays open: feddcd federation serve {at}")
         return say(f"then, for each site: feddcd federation invite {at} NAME")
     if data is None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from .._errors import FeddcdError, SpecError
 from .._files import shown
-from .._owners import owner_of, to_own
+from .._owners import group_of, owner_of, to_own
 from .._text import plural, printable, sentence_list
 from ..data.codebook import FILE as CODEBOOK
 from ..data.codebook import load_codebook
@@ -163,18 +163,33 @@ CHECKS: tuple[tuple[Callable[[Path], object], str], ...] = (  # each with what t
 )
 
 
-def open_data(path: Path) -> list[Trouble]:
-    """What every user of this machine may do with the data file. A group may be meant to."""
+def open_data(path: Path, account: str) -> list[Trouble]:
+    """What every user of this machine may do with the data file. A group may be meant to, as that
+    of `account`, which runs the site."""
     if not path.is_file():  # the modes of a folder are not those of data
         return []
     can = [word for word, bit in (("read", 0o004), ("change", 0o002)) if _is_open(path, bit)]
-    return [_opened(path, f"{' or '.join(can)} the data of this site", "600")] if can else []
+    if not can:
+        return []
+    trouble, owner = _opened(path, f"{' or '.join(can)} the data of this site", "600"), ""
+    if account in ("", "root") or (owner := owner_of(path)) == account:
+        return [trouble]
+    return [trouble._replace(todo=_close_to_others(path, owner, account))]
+
+
+def _close_to_others(path: Path, owner: str, account: str) -> str:
+    """Mode 600 would lock out a site that does not own its data."""
+    at, group = shlex.quote(shown(path)), shlex.quote(group_of(account))
+    return printable(
+        f"give these two commands as root: chgrp {group} {at}; chmod 640 {at}. Then only the user "
+        f"{owner} and the group of the account {account}, which runs this site, can read the file"
+    )
 
 
 def _modes(folder: Path) -> Iterator[Trouble]:
     """What other users of this machine can do here."""
     with suppress(FeddcdError):  # which the check of the settings tells
-        yield from open_data(load_place(folder).data)
+        yield from open_data(load_place(folder).data, owner_of(folder))
     if _is_open(folder, 0o077):
         yield _opened(folder, "read or change the folder of this site", "700")
     for name in SECRET:

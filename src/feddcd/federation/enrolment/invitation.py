@@ -33,7 +33,7 @@ _MOST_BYTES = 100_000
 _HEAD = "\n".join(
     (
         _BEGIN + "{site} to the federation {federation}.",
-        "# Keep this file secret. The invitation can be used once, until {until}.",
+        "# Keep this file secret. The invitation works once, for one set of keys, until {until}.",
         "# Run this command at the site:",
         "#   feddcd federation enrol {site}.invite --data FILE",
         "",

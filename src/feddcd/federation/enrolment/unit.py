@@ -7,6 +7,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
+from ..._files import shown
 from ..folder import machine_memory
 
 _HEAD = """\
@@ -129,8 +130,9 @@ def write_coordinator_unit(folder: Path) -> Path:
 
 
 def _write_units(folder: Path, name: str, words: dict[str, str]) -> Path:
-    own, system = folder / f"{name}.service", folder / f"{name}-system.service"
-    user, home = _user(), Path.home()
+    own = folder / f"{name}.service"
+    system = system_unit(own)
+    user, home = user_name(), Path.home()
     command = _quoted(str(Path(sys.executable).with_name("feddcd")))
     at = _quoted(str(folder.resolve()))
     hidden = " ".join(_quoted(f"-{home / one}") for one in HIDDEN)
@@ -147,13 +149,27 @@ def _write_units(folder: Path, name: str, words: dict[str, str]) -> Path:
     return own
 
 
-def _user() -> str:
+def user_name() -> str:
     try:
         import pwd
 
         return pwd.getpwuid(os.getuid()).pw_name
     except (ImportError, LookupError):  # on Windows; or a number without a name
         return str(os.getuid()) if hasattr(os, "getuid") else "USER"
+
+
+def system_unit(unit: Path) -> Path:
+    """The file for a service account, beside the one for `systemctl --user`."""
+    return unit.with_name(f"{unit.stem}-system.service")
+
+
+def start_words(unit: Path, what: str) -> str:
+    """Which of the two files an account needs: a service account has no `systemctl --user`."""
+    return (
+        f"to start {what} automatically when the machine starts, read the first lines of one of "
+        f"two files. For a service account, or as root: {shown(system_unit(unit))}. For an account "
+        f"that can use 'systemctl --user': {shown(unit)}"
+    )
 
 
 def write_dockerfile(folder: Path, site: str, data: Path) -> Path:
