@@ -68,6 +68,9 @@ def test_a_job_that_a_few_rows_would_dominate_is_foreseen(tmp_path):
         "give more than 50 % of a sum of squares of the column 'crp'"
     ) in told
     assert REMEDY in told
+    first = told.splitlines()[0]
+    assert first.startswith("THE RULES OF THIS SITE WOULD REFUSE THIS JOB. The last lines")
+    assert "say what to change in the job. Then deny this job. If you approve it, the" in first
     approve(site.folder, *waiting(site.folder))
     assert said(site, "y ~ age + crp") == f"north: {REFUSED}"  # others hear no more
     line = last_line(site)
@@ -83,6 +86,7 @@ def test_one_that_passes_says_what_can_still_happen(formula, tmp_path):
     assert f"NOTE: {_foreseen.PASSED}" in words(site)
     assert "depend on the sums of all sites, which this site does not know" in _foreseen.PASSED
     assert "would refuse question" not in words(site)
+    assert "THE RULES" not in words(site)
     approve(site.folder, *waiting(site.folder))
     assert said(site, formula, family).kind == "sums"
 
@@ -116,6 +120,9 @@ def test_a_rare_column_is_named_with_what_helps(tmp_path):
         "rule 'support': in the column 'rare', fewer"
     ) in told
     assert OF_LEVELS in told
+    first, what = told.splitlines()[:2]
+    assert first.startswith("THE RULES OF THIS SITE REFUSE THIS REQUEST, also if you approve. ")
+    assert what == _words.ASKS, "and what the coordinator says about the job comes after it"
     assert "logarithm" not in told, "of 0 and 1 there is none"
     assert "but the rules of this site refuse a job that you approved" in agreed(site)
     assert "waits for approval" in said(site, "y ~ age")

@@ -1,9 +1,11 @@
 """For which study, which job and what a message asks, and by whom: for who decides, and the log."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 WHOSE = ("study", "of_job", "of_question")  # in a line of the log
+
+VERDICT = "THE RULES OF THIS SITE"  # how a line begins that stands above all others
 
 
 class Asker(NamedTuple):
@@ -20,6 +22,11 @@ class Asker(NamedTuple):
 
     def named(self) -> dict[str, str]:
         return whose(dict(zip(WHOSE, (self.study, self.job, self.question), strict=True)))
+
+    def among(self, shown: Sequence[str]) -> list[str]:
+        """After the first line of what is asked, which may have a verdict above it."""
+        top = 1 + shown[0].startswith(VERDICT)
+        return [*shown[:top], *self.lines(), *shown[top:]]
 
     def lines(self) -> list[str]:
         """For the person who decides."""

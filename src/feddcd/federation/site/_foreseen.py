@@ -19,6 +19,7 @@ from ...data.capping import Capping
 from ._again import check_changes, check_joint, check_steep
 from ._earlier import earlier_jobs
 from ._overlaps import as_told
+from .log_words import WOULD_END
 from .memory import Memory
 from .policy import Policy, Ruled
 from .rules import JobFacts, check_answer, check_columns, earlier_columns, hides_cells
@@ -97,7 +98,7 @@ def _tried(
         if why := _refused(policy, rows, analysis, asked, facts, before, earlier):
             return (
                 "feddcd tried this job with the rows of this site alone. The rules would refuse "
-                f"question {number}, and the job would end. The reason is the {why}"
+                f"question {number}, {WOULD_END}. The reason is the {why}"
             )
         before.append(asked)
         replay.step(analysis.answer(rows._replace(least=0, alone=False), asked))

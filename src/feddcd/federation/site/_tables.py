@@ -43,6 +43,7 @@ from ._words import (
     describe_refused,
     notes,
     only_complete,
+    verdict,
 )
 from .approval import ID_LENGTH, Asker, asks_first, held, require
 from .memory import Memory
@@ -201,11 +202,12 @@ def judged_rows(
         warn = policy.rare_values == "warn"
         rare = warnings(policy, plan, numbers(rows), refuses) if warn else []
         persons = person_notes(policy, rows, facts.agreed, agreed())
-        doubts = [*doubts, *persons, *rare, *foreseen(policy, rows, analysis, facts, memory)]
+        tried = foreseen(policy, rows, analysis, facts, memory)
+        doubts = [*doubts, *persons, *rare, *tried]
         columns = analysis.columns_of(rows)
         careful = policy.min_support >= 2
         job = describe_job(rows, columns, facts.mode, facts.exchanges, facts.sites, careful)
-        return job + declared + notes(doubts)
+        return [*verdict(tried), *job, *declared, *notes(doubts)]
 
     id, asked = facts.job[:ID_LENGTH], asked._replace(bound=True)
     if asks_first(policy):

@@ -13,10 +13,20 @@ from ...analysis.blocks import may_leave
 from ...analysis.protocol import Analysis, Misfit, Offered, SiteRows
 from ...data.codebook import Codebook
 from ...data.conform import caps_of
+from ._asker import VERDICT
 from ._columns import OF_LEVELS, smallest_cell
-from .log_words import IN_VAIN
+from .log_words import IN_VAIN, WOULD_END
 from .policy import Ruled
 
+_TODO = (
+    "The last lines of this text say why. What to do: call the person at the coordinator, and say "
+    "what to change in the job. Then deny this"
+)
+REFUSE = f"{VERDICT} REFUSE THIS REQUEST, also if you approve. {_TODO} request."
+WOULD_REFUSE = (
+    f"{VERDICT} WOULD REFUSE THIS JOB. {_TODO} job. If you approve it, the rules would refuse a "
+    "question of this job, and the job would end without a result."
+)
 ASKS = "A job asks for sums over the rows of this site:"
 ASKED = {  # settings of plans, and what a person reads
     "link": "link",
@@ -104,9 +114,15 @@ def _left_out(rows: SiteRows) -> str:
 
 
 def notes(doubts: Sequence[str]) -> list[str]:
-    """What a person should weigh: the last lines before the decision."""
+    """What a person should weigh: the last lines before the decision, where the weightiest is the
+    very last."""
     lines = (doubt.split("\n") for doubt in doubts)
     return [f"  {'  ' if i else 'NOTE: '}{line}" for each in lines for i, line in enumerate(each)]
+
+
+def verdict(tried: Sequence[str]) -> list[str]:
+    """Above all other lines, where a question was refused when the job was tried."""
+    return [WOULD_REFUSE] if any(WOULD_END in told for told in tried) else []
 
 
 def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
@@ -136,7 +152,7 @@ def only_complete(rows: SiteRows, analysis: Analysis) -> tuple[str, ...]:
 
 def describe_refused(plan: Any, entering: Sequence[str], sites: Sequence[str]) -> list[str]:
     """A job that the rules would refuse. Others hear of it after a person has decided."""
-    return [ASKS, *_asked(plan, entering), _who(sites)]
+    return [REFUSE, ASKS, *_asked(plan, entering), _who(sites)]
 
 
 def describe_offer(
@@ -148,7 +164,7 @@ def describe_offer(
         *_asked(plan, entering),
     ]
     if isinstance(found, Exception):
-        return [*lines, *declared, *against(found)]
+        return [REFUSE, *lines, *declared, *against(found)]
     sent = found.offer.levels.items()
     lines += [
         f"  this site would send these levels of {name!r}: {listed(v, 20)}" for name, v in sent

@@ -62,8 +62,7 @@ def require(
             if id not in ids and most is not None:
                 ids = _without_oldest(folder, ids, what, most, disk)
             if not _waits_for(folder, id, asked) and len({*ids} - {id}) < MOST_WAITING:
-                first, *rest = entry.get("shown") or [""]
-                shown = {"shown": [first, *asked.lines(), *rest], "study": asked.study}
+                shown = {"shown": asked.among(entry.get("shown") or [""]), "study": asked.study}
                 shown |= asked.named()
                 shown |= {"purpose": asked.purpose} if asked.bound else {}
                 shown |= {"data": asked.data} if asked.data else {}
