@@ -495,6 +495,8 @@ def test_a_retired_site_does_not_say_that_it_connects_again(home):
     assert "probably restarted" not in lines
     assert "link: not in the federation" in lines
     assert "retired: this site was retired by the coordinator" in lines
+    assert "\nearlier masked sums with: east and north (the roster words of this list" in lines
+    assert "\nmasked sums with" not in lines
 
 
 @pytest.fixture

@@ -6,19 +6,21 @@ from contextlib import suppress
 import pytest
 
 from feddcd._errors import SpecError
-from feddcd.cli import _enrolment
+from feddcd.cli import _enrolment, _site
 from feddcd.cli._status import lines_of, status_of
 from feddcd.cli._studies import study_command
 from feddcd.cli._tables import show_event
 from feddcd.cli.app import main
 from feddcd.federation import status
 from feddcd.federation._next_step import PAUSE, next_step, waits_in_words
+from feddcd.federation.about import StudyEnd
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator._ending import too_few
 from feddcd.federation.folder import WAITED
 from feddcd.federation.machine.init import create
+from feddcd.federation.machine.processes import last_error
 from feddcd.federation.machine.studies import note_state, state_of, want
-from feddcd.federation.site.approval import Asker, Waits, deny, mark_read, require
+from feddcd.federation.site.approval import Asker, Waits, approve, deny, mark_read, require
 from feddcd.federation.site.log_words import reason_of, time_of
 from feddcd.federation.site.told import PAUSED, REFUSED, waits
 
@@ -286,3 +288,30 @@ def test_the_status_of_any_other_folder_says_what_it_lacks(tmp_path, home, capsy
     assert code == 2
     assert "nor the folder of a coordinator: it has no site.toml and no federation.toml" in said.err
     assert "there is no folder away" in status_said(capsys, "away")[1].err
+
+
+def test_a_program_that_ended_without_a_message_is_no_riddle(tmp_path):
+    """Its log may have no line about a connection that was lost."""
+    log = tmp_path / "supernode.log"
+    log.write_text("it starts\n")
+    assert last_error(log) == (
+        "the program ended without a message about an error. Perhaps the connection was lost. The "
+        f"last lines of {log} can show more"
+    )
+    log.write_text("ERROR: a certificate\n")
+    assert last_error(log) == "a certificate"
+
+
+def test_a_decision_for_an_ended_study_says_nothing_about_the_next_one(tmp_path, monkeypatch):
+    said = []
+    monkeypatch.setattr(_site, "say", said.append)
+    (tmp_path / "site.toml").write_text("")
+    for id, study in (("a" * 32, "over"), ("b" * 32, "runs")):
+        with pytest.raises(Waits):
+            require(tmp_path, id, "this job", {"shown": ["A job asks:"]}, asked=Asker(study))
+        mark_read(tmp_path, id)
+    ended = [(1.0, StudyEnd("over", "cancelled", {}))]
+    monkeypatch.setattr(_site, "ended_studies", lambda folder: ended)
+    _site._decide(tmp_path, ["a" * 32, "b" * 32], approve, "is approved", "it continues")
+    assert said[0].endswith("; your decision counts if the coordinator starts the study again")
+    assert said[1] == "bbbbbbbb (this job of study 'runs') is approved; it continues"

@@ -156,7 +156,7 @@ def test_what_the_coordinator_knows_is_said_before_people_decide(tmp_path, monke
     monkeypatch.setattr("feddcd.federation.status.connected", lambda folder: here)
     note_state(study, "failed", reason="there is no table")
     told = status_of(home.path)["next"]
-    read = "read under 'studies' why study 'again' ended without a result. "
+    read = "read in the line 'study again' why study 'again' ended without a result. "
     assert told.startswith(f"{read}If the site 'west' agreed to ")
     kept = ". In this file, feddcd keeps the job of "
     file, command = told.partition("at the top of ")[2].split(kept)

@@ -69,7 +69,8 @@ from feddcd.federation.site.approval import (
     waiting,
     words_of,
 )
-from feddcd.federation.site.told import WAITS, waits
+from feddcd.federation.site.log import append
+from feddcd.federation.site.told import REFUSED, WAITS, waits
 from feddcd.federation.status import study_status, waits_in_words
 from feddcd.federation.wire import Envelope, pack_message, unpack_message
 from feddcd.sums.roster import Roster, RosterMember
@@ -1289,6 +1290,48 @@ def test_sites_read_that_a_study_needs_enough_sites_after_one_left():
     )
     late = StudyEnd("first", "late", {"east": ""}).words()
     assert late.endswith("for the site 'east'; the coordinator can start the study again")
+
+
+def test_a_site_that_refused_reads_of_itself_and_of_the_others():
+    end = StudyEnd("first", "refused", {"east": "rules", "south": "rules", "north": "policy"})
+    assert end.words(own="south") == (
+        "ended without a result: a rule or a person at this site and the site 'east' refused the "
+        "job; the policy of the site 'north' does not allow the job; you do not have to decide "
+        "anything"
+    )
+    told = end.words("the rule 'cells': few rows", "south")
+    assert told.startswith(
+        "ended without a result, because this site refused: the rule 'cells': few rows. Also, a "
+        "rule or a person at the site 'east' refused the job; the policy of the site 'north' does "
+    )
+    assert "solved this problem" not in told, "nothing is broken"
+    assert "Tell the person at the coordinator what to change in the job; or, if" in told
+    assert end.words("the disk is full", "south").endswith(
+        "After you have solved this problem, the coordinator can start the study again"
+    )
+
+
+def test_a_rule_that_refused_is_told_once_and_next_says_what_to_do(asked):
+    """The reason, as long as it can be, stood four times in one output."""
+    south, why = asked / "south", "its policy does not allow " + 9 * "a cell of few rows and "
+    LinkState(south, "h:1").tell("connected", "")
+    for id in waiting(south):
+        approve(south, id)
+    told = {"of_job": "a" * 32, "study": "first"}
+    refused = {"refused": REFUSED, "question": "0" * 64, "rule": "cells", "why": why}
+    append(south, refused | told)
+    end = StudyEnd("first", "refused", {"south": "rules"})
+    answer(pack_message(Envelope("ended", end._asdict(), {})), load_place(south))
+    held = status_of(south)
+    lines = "\n".join(lines_of(held))
+    assert why in held["ended"][-1]["how"]
+    assert lines.count(why.strip()) == 1
+    assert "REFUSED  see the line 'last refusal'" in lines
+    assert "study first: ended without a result, because this site refused (see the line" in lines
+    assert held["next"].startswith(
+        "tell the person at the coordinator what to change in the job of study 'first', because a "
+        "rule of this site refused the job: the line 'study first' says why. "
+    )
 
 
 def test_who_was_away_hears_of_an_end_with_the_next_study(folder):

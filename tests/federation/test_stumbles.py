@@ -364,7 +364,7 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     sites = [{"site": name, "state": "connected"} for name in ("east", "north", "south")]
     held = lambda: [study_status(folder.of_study(name)) for name in ("first", "second")]
     told = lambda: next_step(folder, {"sites": sites, "studies": held(), "open": True})
-    read = "read under 'studies' why study 'second' ended without a result. "
+    read = "read in the line 'study second' why study 'second' ended without a result. "
     assert told().startswith(f"{read}Then start ")
     note_state(folder.of_study("first"), "failed", time=6.0)  # once more
     assert told() == (

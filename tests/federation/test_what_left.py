@@ -185,6 +185,7 @@ def test_the_budget_has_its_limit(tmp_path):
     assert line.startswith(
         "numbers that all jobs released: 44 of at most 540 (180 rows times 3 columns). "
     )
+    assert "The log counts all numbers of each answer, so the log has more" in line
     line = budget_lines(Policy(max_numbers_per_value=float("inf")), Held())[-1]  # pyright: ignore
     assert line.endswith("44 (no limit)")
 

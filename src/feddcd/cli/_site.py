@@ -35,6 +35,7 @@ from ._ending import judged
 from ._habits import found
 from ._terminal import say
 
+LATER = "your decision counts if the coordinator starts the study again"
 NOTHING = "nothing waits for your decision now. If a job comes later, give this command again"
 
 
@@ -116,8 +117,7 @@ def _decide(
         told = f"{decided[-1][:SHORT]} ({asked_words(folder, decided[-1])}) {outcome}"
         if (study := about_waiting(folder, decided[-1])[0]) in ended:
             told += f". Study '{study}' has ended, and the coordinator asks nothing now"
-            then = "your decision counts if the coordinator starts the study again"
-        say(f"{told}; {then}")
+        say(f"{told}; {LATER if study in ended else then}")
     found(decided=decided)
     if not ids:
         show_waiting(folder)

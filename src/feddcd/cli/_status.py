@@ -27,6 +27,7 @@ from ..federation.status import (
 )
 from ._ending import UNPROVEN
 from ._habits import found
+from ._site_facts import last_lines, site_facts
 from ._terminal import say, say_lines
 
 REFRESH_S = 5
@@ -110,28 +111,7 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts += [("connected", f"{here} of {plural(members, 'site')}{age}")]
         facts += [("CAREFUL", _rival(one)) for one in held["rivals"]]
         return facts + ([("missing", ", ".join(held["missing"]))] if held["missing"] else [])
-    link = held["state"] + (f" since {held['since']}" if held["since"] else "")
-    facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
-    facts += [("why", held["why"])] if held["why"] else []
-    facts += [("waits for the data", held["looks"])] if held["looks"] else []
-    facts += [("problem", t["what"]) for t in held["problems"]]
-    facts += [("warning", f"{t['what']}; to change this: {t['todo']}") for t in held["warnings"]]
-    facts += [(held["how_left"], line) for line in held["left_federation"][:1]]
-    facts += [("left this site", plural(held["left"], "answer"))]
-    facts += [("refused", plural(held["refused"], "question"))]
-    facts += [("last refusal", held["last_refusal"])] if held["last_refusal"] else []
-    facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
-    facts += [("denied", line) for line in held["denied"]]
-    facts += [(f"study {e['study']}", f"{e['how']} ({e['time']})") for e in held["ended"]]
-    facts += [("masked sums with", _summed_with(held))]
-    return facts + ([("results", ", ".join(held["results"]))] if held["results"] else [])
-
-
-def _summed_with(held: Mapping[str, Any]) -> str:
-    others = [name for name in held["summed_with"] if name != held["site"]]
-    if not others:
-        return "no sites yet, because this site has not signed a list of sites"
-    return f"{sentence_list(others)} (the roster words of this list of sites: {held['roster']})"
+    return site_facts(held)
 
 
 def _trial_facts(trial: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -148,7 +128,7 @@ def _trial_facts(trial: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
     if "sites" not in held:
-        return [("last in the log", [("", line) for line in held["last"]])]
+        return [("last in the log", [("", line) for line in last_lines(held)])]
     since = lambda site: f"since {site['since']}" if site["since"] else ""
     sites = [(s["site"], s["state"], since(s), s["trouble"]) for s in held["sites"]]
     return [("sites", sites), ("studies", _study_rows(_shortened(held["studies"], held["next"])))]

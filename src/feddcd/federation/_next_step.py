@@ -219,7 +219,7 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
     if (column := lacked_by(broken)) and len(broken) == len(study["refused"]):
         return _wrong_name(at, name, column, sorted(broken))
     ended = f"study {name!r} ended without a result"
-    told = [] if study["refused"] else [f"read under 'studies' why {ended}"]
+    told = [] if study["refused"] else [f"read in the line 'study {name}' why {ended}"]
     if broken:
         told = [
             f"study {name!r} ended without a result",

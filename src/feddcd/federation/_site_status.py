@@ -30,9 +30,9 @@ from .machine.programs import SITE_LOCK, site_runs
 from .roster import ROSTER, load_roster
 from .site.approval import LIST, SHORT, about_waiting, asked_words, denied, waiting
 from .site.denials import denied_last
-from .site.ended import ended_words
+from .site.ended import ended_words, ruled_last
 from .site.log import read_log
-from .site.log_words import time_of, told
+from .site.log_words import reason_of, time_of, told
 from .site.missing import LOOK_S, looks
 from .trial import in_trial
 
@@ -83,7 +83,8 @@ def site_status(folder: Path) -> dict[str, Any]:
                   for t, study, how in ended_words(folder)[-LAST:]],
         "problems": [t._asdict() for t in broken if t.stops],
         "warnings": [t._asdict() for t in broken if not t.stops],
-        "last_refusal": last_refusal(folder), "looks": looks_words(folder),
+        "last_refusal": last_refusal(folder), "last_reason": last_reason(folder),
+        "looks": looks_words(folder),
         "left_federation": left_for_good, "how_left": gone.how if gone else "",
         "paused": (folder / "paused").exists(), "summed_with": names, "roster": words,
         "results": sorted(path.name for path in (folder / "results").glob("*")),
@@ -133,8 +134,16 @@ def _without_table(folder: Path, study: str, how: str) -> str:
 
 def last_refusal(folder: Path) -> str:
     """With its real reason, for the person at this site; nothing where there is none."""
-    refused = [entry for entry in _entries(folder) if "refused" in entry]
-    return _line(refused[-1]) if refused else ""
+    return _line(entry) if (entry := _refused_last(folder)) else ""
+
+
+def last_reason(folder: Path) -> str:
+    """The reason alone, as other lines repeat it."""
+    return printable(reason_of(entry)) if (entry := _refused_last(folder)) else ""
+
+
+def _refused_last(folder: Path) -> dict[str, Any]:
+    return next((entry for entry in reversed(_entries(folder)) if "refused" in entry), {})
 
 
 def _entries(folder: Path) -> list[dict[str, Any]]:
@@ -198,6 +207,14 @@ def _after_denial(folder: Path, id: str) -> str:
     )
 
 
+def _after_rule(study: str) -> str:
+    return (
+        f"tell the person at the coordinator what to change in the job of study {study!r}, because "
+        f"a rule of this site refused the job: the line 'study {study}' says why. If this person "
+        "knows what to change, you have nothing to do"
+    )
+
+
 def _at(path: Path) -> str:
     return shlex.quote(shown(path))
 
@@ -253,6 +270,8 @@ def _next_at_site(folder: Path, held: Mapping[str, Any]) -> str:
         )
     if id := denied_last(folder):
         return _after_denial(folder, id)
+    if study := ruled_last(folder):
+        return _after_rule(study)
     if held["warnings"]:
         return held["warnings"][0]["todo"]
     return "you have nothing to do: this site answers when the coordinator asks"

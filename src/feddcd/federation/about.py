@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .._errors import SpecError
 from .._text import printable, sentence_list
-from .site.told import lacking
+from .site.told import NOT_ALLOWED, lacking
 
 MOST_LETTERS = 300  # of a purpose
 MOST_SITES = 200  # that an end names
@@ -40,6 +40,11 @@ THEN = {  # by code: what can come next
     "left": "the coordinator can start the study again if enough sites remain",
 }
 MENDED = "After you have solved this problem, the coordinator can start the study again"
+CHANGED = (
+    "As long as nothing changes, this site refuses this job again. Tell the person at the "
+    "coordinator what to change in the job; or, if the people at this site agree, change "
+    "policy.toml. Then the coordinator can start the study again"
+)
 NO_COLUMN = (
     "If the name of the column is wrong, only the person at the coordinator can correct it, in the "
     "job file. If your data lack this column, add it. Then the coordinator can start the study "
@@ -64,25 +69,44 @@ class StudyEnd(NamedTuple):
     why: str
     sites: dict[str, str]
 
-    def words(self, reason: str = "") -> str:
-        """`reason` is that of the site that reads this, where it ended the study itself."""
+    def words(self, reason: str = "", own: str = "") -> str:
+        """`own` is the site that reads this, and `reason` its own, where it ended the study."""
         if reason:
-            more = NO_COLUMN if lacking(reason) else MENDED
-            return f"ended without a result, because this site refused: {reason}. {more}"
+            told = f"ended without a result, because this site refused: {reason}"
+            others = self._refusals([name for name in sorted(self.sites) if name != own], own)
+            told += f". Also, {others}" if own and others else ""
+            return f"{told}. {_after(reason)}"
         names = sorted(self.sites)
-        of = f" for {_called(names)}" if names else ""
-        text = ENDS[self.why].format(of=of, sites=_called(names) if names else "a site")
-        for code, told in REFUSALS.items():
-            if found := [name for name in names if self.sites[name] == code]:
-                text += f": {told}" if ":" not in text else f"; {told}"
-                text = text.format(sites=_called(found))
+        of = f" for {_called(names, own)}" if names else ""
+        text = ENDS[self.why].format(of=of, sites=_called(names, own) if names else "a site")
+        if refusals := self._refusals(names, own):
+            text += f"{';' if ':' in text else ':'} {refusals}"
         return f"{text}; {THEN.get(self.why, 'you do not have to decide anything')}"
 
+    def _refusals(self, names: list[str], own: str) -> str:
+        told = []
+        for code, words in REFUSALS.items():
+            if found := [name for name in names if self.sites[name] == code]:
+                told.append(words.format(sites=_called(found, own)))
+        return "; ".join(told)
 
-def _called(sites: list[str]) -> str:
-    """the sites 'a', 'b' and 'c'"""
-    noun = "site" if len(sites) == 1 else "sites"
-    return f"the {noun} {sentence_list([repr(name) for name in sites])}"
+
+def is_ruled(reason: str) -> bool:
+    """Whether a rule on rows refused, by the words of a site's own log."""
+    return reason.startswith("the rule ")
+
+
+def _after(reason: str) -> str:
+    if lacking(reason):
+        return NO_COLUMN
+    return CHANGED if is_ruled(reason) or NOT_ALLOWED in reason else MENDED
+
+
+def _called(sites: list[str], own: str) -> str:
+    """this site and the sites 'a', 'b' and 'c'"""
+    others = [repr(name) for name in sites if name != own]
+    named = f"the site{'s' * (len(others) > 1)} {sentence_list(others)}" if others else ""
+    return " and ".join(filter(None, ("this site" if own in sites else "", named)))
 
 
 def in_study(text: str) -> tuple[str, str]:

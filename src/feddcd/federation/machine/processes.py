@@ -126,7 +126,10 @@ def last_error(log: Path) -> str:
     """The last line about one in what a program printed."""
     lines = [line for line in log.read_text(errors="replace").splitlines() if "ERROR:" in line]
     told = printable(lines[-1].partition("ERROR:")[2].strip()) if lines else ""
-    return told or f"the reason is in {log}"
+    return told or (
+        "the program ended without a message about an error. Perhaps the connection was lost. The "
+        f"last lines of {log} can show more"
+    )
 
 
 def _turn(log: Path) -> None:

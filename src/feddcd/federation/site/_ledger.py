@@ -64,7 +64,9 @@ def _numbers(policy: Policy, memory: Memory) -> str:
     if policy.max_numbers_per_value != 1:
         of = f"{of} times {policy.max_numbers_per_value:g}"
     told = (
-        "The count does not include bounds, measures of fit, and counts of rows by prediction or "
-        "residual. The page 'The rules of a site' explains this (rule 15)"
+        "This count includes only numbers from which somebody could calculate values of rows, and "
+        "each of these numbers once. It does not include bounds, measures of fit, and counts of "
+        "rows by prediction or residual. The log counts all numbers of each answer, so the log has "
+        "more. The page 'The rules of a site' explains this (rule 15)"
     )
     return f"{memory.told()} of at most {most:.0f} ({of}). {told}" if rows else f"{memory.told()}"

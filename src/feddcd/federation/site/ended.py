@@ -12,7 +12,7 @@ from typing import Any
 from ..._errors import Refused
 from ..._files import Disk, owner_only, save
 from ..._text import printable
-from ..about import OWN, About, StudyEnd, read_ended
+from ..about import OWN, About, StudyEnd, is_ruled, read_ended
 from ..wire import Envelope
 from ._job_file import close_jobs
 from .approval import about_waiting, close, waiting
@@ -37,8 +37,9 @@ def keep_ended(envelope: Envelope, place: Any) -> Envelope:
     told = told._replace(why="part") if took_part and told.why == "done" else told
     if closed or told not in before:
         reason = _own_reason(place, told)
-        _keep(place.folder, told, reason)
-        append(place.folder, {"ended": told.study, "how": told.words(reason), "closed": closed})
+        _keep(place.folder, told, reason, place.client)
+        how = told.words(reason, place.client)
+        append(place.folder, {"ended": told.study, "how": how, "closed": closed})
     return Envelope("ended", {"client": place.client}, {})
 
 
@@ -80,8 +81,8 @@ def _own_reason(place: Any, told: StudyEnd) -> str:
     return ""
 
 
-def _keep(folder: Path, told: StudyEnd, reason: str = "") -> None:
-    held = {"time": time.time(), "reason": reason, **told._asdict()}
+def _keep(folder: Path, told: StudyEnd, reason: str = "", own: str = "") -> None:
+    held = {"time": time.time(), "reason": reason, "own": own, **told._asdict()}
     with owner_only():
         (folder / FOLDER).mkdir(parents=True, exist_ok=True)
         save(Disk(), _path(folder, told.study), held)
@@ -97,24 +98,32 @@ def goes_on(folder: Path, about: About) -> None:
 
 def ended_studies(folder: Path) -> list[tuple[float, StudyEnd]]:
     """When and how, the oldest first."""
-    return [(when, told) for when, told, _ in _ended(folder)]
+    return [(when, told) for when, told, *_ in _ended(folder)]
 
 
 def ended_words(folder: Path) -> list[tuple[float, str, str]]:
     """When, which study, and how as a person at this site reads it, the oldest first."""
-    return [(when, told.study, told.words(reason)) for when, told, reason in _ended(folder)]
+    return [(when, told.study, told.words(*own)) for when, told, *own in _ended(folder)]
 
 
-def _ended(folder: Path) -> list[tuple[float, StudyEnd, str]]:
+def ruled_last(folder: Path) -> str:
+    """The study that ended last, if a rule of this site refused its job."""
+    last = _ended(folder)[-1:]
+    return "".join(told.study for _, told, reason, _ in last if is_ruled(reason))
+
+
+def _ended(folder: Path) -> list[tuple[float, StudyEnd, str, str]]:
+    """With the reason of this site and its name, both empty in a file of an earlier version."""
     found = []
     for path in _by_age(folder):
         try:
             held = json.loads(path.read_text("utf-8"))
-            when, reason = float(held.pop("time")), str(held.pop("reason", ""))
+            when = float(held.pop("time"))
+            reason, own = (str(held.pop(name, "")) for name in ("reason", "own"))
             told = read_ended(held)
         except (OSError, ValueError, LookupError, TypeError, AttributeError):
             continue
-        found += [(when, told, reason)] if told is not None else []
+        found += [(when, told, reason, own)] if told is not None else []
     return found
 
 
