@@ -1,6 +1,7 @@
 """The exported model: the same numbers in every file, and the same predictions without feddcd."""
 
 import csv
+import dataclasses
 import json
 import re
 
@@ -114,6 +115,8 @@ def test_json_says_what_is_left_out():
     assert "offset log(years)" in told
     assert "exp(offset)" in told
     assert export.document(several().result_)["left_out_of_joblib"] == []
+    other = dataclasses.replace(stand_in("poisson").result_, link="identity")
+    assert export.document(other)["left_out_of_joblib"] == [], "scikit-learn has no such model"
 
 
 def test_json_stays_json_where_nothing_is_proven(tmp_path):

@@ -187,9 +187,13 @@ def test_refuses_names(name, message):
         (
             "wine",
             {"index_base": 0},
-            "index_base works only for LIBSVM files, but 'wine' is a known",
+            "index_base works only for your own LIBSVM files, but 'wine' is a data set",
         ),
-        ("a9a", {"index_base": 0}, "but 'a9a' is a known data set: leave out index_base"),
+        (
+            "a9a",
+            {"index_base": 0},
+            "but 'a9a' is a data set that feddcd knows: leave out index_base",
+        ),
         ("synthetic-iid", {"seed": -1}, "seed must be a whole number >= 0, got -1"),
         ("synthetic-iid", {"seed": 0.5}, "seed must be a whole number >= 0, got 0.5"),
     ],

@@ -161,7 +161,8 @@ def test_cohorts_are_drawn_alike_by_all_and_chosen_by_nobody():
         assert min(left_out.count(id) for id in SITES) > 14, "each as often as the others"
     assert drawn[0] != drawn[1], "another nonce, other cohorts"
     few = job(weights, 2, 120)
-    with pytest.raises(Refused, match="in this job, a cohort must have 3 to 4 sites, but tau is 2"):
+    told = r"a cohort must have 3 to 4 sites, but tau \(the number of sites in a round\) is 2"
+    with pytest.raises(Refused, match=f"in this job, {told}"):
         seal(few, roster(SITES), {id: fresh_nonce(keys(SITES)[id], few) for id in SITES})
 
 

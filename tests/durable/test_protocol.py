@@ -286,7 +286,7 @@ def test_an_old_ledger_is_refused():
         ),
         (
             Task("site0", 0, Stamp(9, 9), None, Commit(Stamp(1, 1), "no", None)),
-            "does not contain this site's last upload",
+            "this site's last upload has other contents in the ledger than at the site",
         ),
     ],
 )

@@ -431,7 +431,12 @@ UPLOADS = {
     "with a word as start": (told(incarnation="x"), UNREADABLE + "expected int, got 'x'"),
     "without a digest": (told(digest=None), "site-4: its upload was damaged on the way"),
     "of another version": (told(version=1), UNREADABLE + "the message has the version 1"),
-    "of another kind": (told(kind=3), UNREADABLE),
+    "of another kind": (
+        told(kind=3), UNREADABLE + "the message does not say what kind of message it is"
+    ),
+    "without a version": (
+        told(version=None), UNREADABLE + "the message has no version number, and this feddcd reads"
+    ),
     "garbage": (lambda data: b"\x80\x04garbage", UNREADABLE),
     "nothing": (lambda data: b"", UNREADABLE),
     "a refusal without reason": (

@@ -377,7 +377,7 @@ def test_an_interrupt_stops_all_processes_and_keeps_what_is_done(tmp_path, monke
 def test_runs_with_other_shapes_are_not_put_side_by_side(tmp_path):
     from feddcd.simulator.lanes import lanes
 
-    only = "runs can run at the same time only if they have the same method, arrays of the same"
+    only = "runs can run at the same time only if they have the same method, the same settings, and"
     with pytest.raises(ValueError, match=only):
         lanes([{"a": jnp.zeros(2)}, {"b": jnp.zeros(2)}])
     shared = jnp.ones(3)

@@ -370,6 +370,8 @@ class TestWorstCaseChain:
 
     @pytest.mark.parametrize(("alpha", "beta"), [(1.0, 2.9), (1.0, 3.0), (0.0, 1.0), (-1.0, 1.0)])
     def test_needs_a_large_enough_beta(self, alpha, beta):
-        message = f"the chain needs beta > N alpha > 0, got alpha={alpha}, beta={beta}, N=3"
+        message = (
+            f"the worst-case chain needs beta > N alpha > 0, got alpha={alpha}, beta={beta}, N=3"
+        )
         with pytest.raises(ValueError, match=message):
             worst_case_chain(3, 10, alpha=alpha, beta=beta)

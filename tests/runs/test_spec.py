@@ -183,6 +183,8 @@ def test_nearest():
     assert nearest("fedavgg", {"fedavg", "feddcd"}) == (
         "; did you mean 'fedavg'? Known names: fedavg, feddcd"
     )
-    assert "did you mean 'a-1', 'a-2' or 'a-b-1'? The" in nearest("A", ["a-1", "a-2", "b", "a-b-1"])
+    assert "did you mean 'a-1', 'a-2' or 'a-b-1'? Known" in nearest(
+        "A", ["a-1", "a-2", "b", "a-b-1"]
+    )
     assert nearest("x", ["b", "a"]) == "; known names: a, b"
     assert nearest("x", []) == "; there is nothing to choose from"

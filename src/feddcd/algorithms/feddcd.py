@@ -135,7 +135,9 @@ FEDDCD = Method(
     name="feddcd",
     title="FedDCD",
     about="federated dual coordinate descent, the paper's Algorithm 1",
-    reveals="a model that fits this site's rows; others may know the linear term in its loss",
+    reveals=(
+        "a model that fits this site's rows, with a linear term in the loss that others may know"
+    ),
     algorithm=FedDCD,
     make=lambda given: FedDCD(given.solver, **dual_settings(given)),
     exact=True,

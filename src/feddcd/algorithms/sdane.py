@@ -133,7 +133,8 @@ SDANE_ROW = Method(
         "every round"
     ),
     reveals=(
-        "a gradient, and a model that fits this site's rows and is near a point that others know"
+        "a gradient, and a model that fits this site's rows and is near coefficients that others "
+        "know"
     ),
     algorithm=SDANE,
     make=lambda given: SDANE(given.solver, **given.settings),

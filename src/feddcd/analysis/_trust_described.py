@@ -94,7 +94,7 @@ class DescriptionTrust:
         few = said["few"].ravel()
         _refuse(
             bool((few > many).any() or few[1] > few[0]),
-            "the part 'few' of the answer (what the site does with rare values) has impossible numbers",
+            "the part 'few' (what the site does with rare values) has impossible numbers",
         )
         top, digits = said["top"].ravel(), said["digits"].ravel()
         _refuse(

@@ -272,9 +272,7 @@ def check_again(before: Moments, now: Moments, basis: np.ndarray) -> None:
     size = mixed @ np.sqrt(before.xx * float(before.weight))
     refuse(_apart(basis.T @ before.x, now.x, size), "sums of columns contradict an earlier answer")
     size = mixed @ (np.abs(before.xy) + np.sqrt(before.xx)[:, None])
-    refuse(
-        _apart(basis.T @ before.xy, now.xy, size), "sums of outcomes contradict an earlier answer"
-    )
+    refuse(_apart(basis.T @ before.xy, now.xy, size), "outcomes contradict an earlier answer")
 
 
 def check_offer(known: Known, offer: ColumnsOffer, plan: RegressionPlan, cohort: Agreement) -> None:

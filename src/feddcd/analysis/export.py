@@ -244,7 +244,7 @@ def _part(part: Part) -> str:
 def _left_out(result: TableResult) -> list[str]:
     """What the joblib model cannot know of a row, in words."""
     offsets = () if result.formula is None else read_formula(result.formula).offsets
-    if result.family == "multinomial":
+    if result.family == "multinomial" or not _has_joblib(result):
         return []
     how = "multiply each prediction by exp(offset)"
     if result.family != "poisson":

@@ -47,10 +47,10 @@ class Replay:
                 self._trust.hear(ALL, self.expected, sums)
         except DataError as error:
             told = (
-                "the numbers of one of the sites cannot be true, but the sums do not show which "
-                "site it is"
+                f"the numbers of one of the sites cannot be true: {error}. The sums do not show "
+                "which site this is"
             )
-            raise DataError(f"{told}: {error}") from None
+            raise DataError(told) from None
         try:
             self.expected = self._talk.send({ALL: sums})[ALL]
         except Again as again:

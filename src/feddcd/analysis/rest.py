@@ -39,7 +39,7 @@ def _moments(rest: Mapping[str, np.ndarray], sums: Mapping[str, np.ndarray]) -> 
     if weight < -SLACK * abs(float(sums["moments.weight"])) or np.any(xx < -slack):
         return "a sum of weights or of squares that is below zero"
     if np.any(x**2 > (xx + slack) * (weight + SLACK * abs(float(sums["moments.weight"])))):
-        return "a sum that is too large for its sum of squares"
+        return "a sum of a column that is too large for the sum of squares of this column"
     return ""
 
 

@@ -29,7 +29,7 @@ from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 RANKS = (
-    "a case: one problem, with one share of the clients that take part in each round",
+    "a case: one problem with one share of the clients in a round, for example 30%",
     "fewest bytes up: the share of the cases in which the clients send the fewest bytes with this "
     "method",
     "at most twice: the share of the cases in which the clients send at most twice the bytes of "

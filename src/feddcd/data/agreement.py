@@ -261,8 +261,8 @@ def _declared_classes(values: Any) -> Classes:
     classes = tuple(values) if isinstance(values, list | tuple) else ()
     if not classes or not _alike(classes) or _repeats(classes):
         raise DataError(
-            f"classes must be a list with at least one class, all text or all numbers, and no class "
-            f"may occur twice; got {values!r}"
+            f"classes must be a list with at least one class, all text or all numbers, and no "
+            f"class may occur twice; got {values!r}"
         )
     return classes if _is_text(classes) else tuple(map(float, classes))
 

@@ -33,7 +33,7 @@ HEAD = """\
 #   label = "Age at admission"    unit = "years"    range = [0, 120]    missing = ["NA", "-9"]
 #   roles = ["outcome", "predictor", "weight", "group", "offset"]
 #   cap = [18, 90]    step = 5    (every site caps and rounds its values before a study uses them)
-# Other levels are compared with the first level, or with the level in reference = "...".
+# A model compares the levels of a category with its first level, or with reference = "...".
 """
 
 

@@ -125,7 +125,7 @@ _SETS = (
     ),
     KnownSet(
         "covtype",
-        "kinds of forest (one kind against all other kinds), values from 0 to 1, 2 classes", 54,
+        "kinds of forest (one kind against all other kinds), features from 0 to 1, 2 classes", 54,
         "CC BY 4.0 (UCI)",
         File(
             "covtype.libsvm.binary.scale", 581_012, ((1, None), (2, None)), 6_940_438, 54, BINARY,

@@ -100,8 +100,8 @@ def load(
         raise DataError(f"{name!r} has its own test rows, so leave out test={test!r}")
     if index_base != 1 and (generated or (by_name and name in KNOWN)):
         raise DataError(
-            f"index_base works only for LIBSVM files, but {name!r} is a known data set: "
-            "leave out index_base"
+            f"index_base works only for your own LIBSVM files, but {name!r} is a data set that "
+            "feddcd knows: leave out index_base"
         )
     if generated:
         return load_embedded(name) if name in EMBEDDED else make_synthetic(name, seed)

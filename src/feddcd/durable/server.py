@@ -199,8 +199,8 @@ def _check_masked(
     same = digest(mean_from(like, parts, sums)) == digest(record.mean)
     if not same or record.members != cohort or record.share != pact.share(round):
         raise Refused(
-            f"record {entry.seq} of the ledger: its mean, its sites or their share of the weight "
-            "do not agree with the uploads"
+            f"record {entry.seq} of the ledger: its mean, its list of sites or the weight of "
+            "these sites does not agree with the uploads"
         )
 
 

@@ -137,8 +137,8 @@ def _check_sums(spec: Spec) -> None:
     if spec.tau is not None and row.apart:
         raise SpecError(
             f"with answers = 'sum', {spec.algorithm} needs every site in every round. Remove the "
-            "setting `tau`. With `tau`, it can happen that only one site of a round is new. Then "
-            "the sum could show the numbers of this site"
+            "setting `tau`. With `tau`, a round can have exactly one site that takes part for the "
+            "first time. Then the sum could show the numbers of this site"
         )
     if not row.in_sums:
         raise SpecError(

@@ -53,8 +53,7 @@ class FollowedJob:
                 )
             if tuple(agreement.sites) != job.cohort or agreement.left_out:
                 raise Refused(
-                    "the agreement of the sites does not have the same sites as this job, or the "
-                    "agreement already leaves out columns"
+                    "the agreement of the sites has other sites or fewer columns than this job"
                 )
             if job.codebook != _codebook(self.plan) or job.mode != "sum":
                 raise Refused(

@@ -61,12 +61,16 @@ def unpack_message(data: bytes, most: int = LIMIT) -> Envelope:
     """Raises `CodecError` for what nobody could have packed, and for more bytes than `most`."""
     meta, arrays = unpack(data, most)
     version, kind = meta.pop("version", None), meta.pop("kind", None)
-    if version != VERSION or not isinstance(kind, str):
-        said = version if isinstance(version, int | float) else "another kind"
+    if version != VERSION:
+        known = isinstance(version, int | float)
+        no = "the message has no version number"
+        said = f"the message has the version {version}" if known else no
         raise Refused(
-            f"the message has the version {said}, and this feddcd reads version "
+            f"{said}, and this feddcd reads version "
             f"{VERSION}; install the same feddcd at all sites and at the coordinator"
         )
+    if not isinstance(kind, str):
+        raise Refused("the message does not say what kind of message it is")
     return Envelope(kind, meta, arrays)
 
 

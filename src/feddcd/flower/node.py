@@ -203,7 +203,8 @@ class SiteNode:
         what = read_plain(run_from_proto, told.run)
         name = printable(f"{what.fab_id} {what.fab_version}"[:200])
         self._say(
-            f"run {run} (Flower bundle {name}): feddcd {version('feddcd')} on this machine answers"
+            f"this site answers run {run} (Flower bundle {name}) with its own feddcd "
+            f"{version('feddcd')}"
         )
         if what.fab_id != BUNDLE:
             story = f"run {run} came with the code {name}, sha256 {printable(what.fab_hash[:64])}"

@@ -83,7 +83,7 @@ def worst_case_chain(N: int, d: int, *, alpha: float, beta: float) -> Quadratic:
     """
     if not beta > N * alpha > 0:
         raise SpecError(
-            f"the chain needs beta > N alpha > 0, got alpha={alpha}, beta={beta}, N={N}"
+            f"the worst-case chain needs beta > N alpha > 0, got alpha={alpha}, beta={beta}, N={N}"
         )
     M = np.zeros((N, d, d))
     M[0, 0, 0] = 1

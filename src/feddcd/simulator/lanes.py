@@ -19,8 +19,8 @@ def lanes(runs: Sequence[PyTree]) -> tuple[PyTree, PyTree]:
     leaves, structures = zip(*map(jax.tree.flatten, runs), strict=True)
     if any(structure != structures[0] for structure in structures):
         raise SpecError(
-            "runs can run at the same time only if they have the same method, arrays of the "
-            "same shapes, and the same settings, except settings that are arrays"
+            "runs can run at the same time only if they have the same method, the same settings, "
+            "and arrays of the same shapes; the numbers in the arrays may differ"
         )
     columns = list(zip(*leaves, strict=True))
     same = [all(_equal(leaf, column[0]) for leaf in column) for column in columns]

@@ -85,8 +85,8 @@ def _disagreement(client: Client, named: tuple[Stamp, str] | None) -> str:
         )
     else:
         what = (
-            "the ledger does not contain this site's last upload. Retire the site and "
-            "let it enrol again with a new invitation"
+            "this site's last upload has other contents in the ledger than at the site. Retire "
+            "the site and let it enrol again with a new invitation"
         )
     return (
         f"{client.id}: {what}. The last upload of this site, as the ledger has it: "

@@ -117,7 +117,8 @@ def seal(job: Job, roster: Roster, nonces: Mapping[str, SignedNonce]) -> Pact:
         raise Refused("the job must say how many sites a cohort has, and how many rounds there are")
     if not FEWEST <= tau <= len(job.cohort):
         most = len(job.cohort)
-        raise Refused(f"in this job, a cohort must have {FEWEST} to {most} sites, but tau is {tau}")
+        told = f"in this job, a cohort must have {FEWEST} to {most} sites"
+        raise Refused(f"{told}, but tau (the number of sites in a round) is {tau}")
     given = {name: nonces[name].nonce for name in job.cohort}
     return Pact(job, roster, identity, weights, tau, rounds, given)
 

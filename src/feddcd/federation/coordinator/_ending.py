@@ -119,11 +119,17 @@ def next_step(refused: Mapping[str, str], job: str = "") -> str:
     )
 
 
-def too_few(why: str, refused: Mapping[str, str], more: str = "", job: str = "") -> TooFewSites:
+def too_few(
+    why: str,
+    refused: Mapping[str, str],
+    more: str = "",
+    job: str = "",
+    head: str = "there is no table",
+) -> TooFewSites:
     """For the person at the coordinator: what happened, who refused, and what can be done now."""
     said = _each(refused)
     parts = (f"Refused: {said}.", next_step(refused, job)) if said else ()
-    told = filter(None, (f"there is no table: {why}.", *parts, more))
+    told = filter(None, (f"{head}: {why}.", *parts, more))
     return TooFewSites(told, refused)
 
 

@@ -37,7 +37,7 @@ def check_repeat(
             )
             reasons = {site: refused[site] for site in gone if site in refused}
             folder.note("repeats", without=gone)
-            raise too_few(told, reasons, allow_repeat(folder, gone))
+            raise too_few(told, reasons, allow_repeat(folder, gone), head="there is no new table")
 
 
 def repeats_to_avoid(folder: FederationFolder, gone: Collection[str]) -> list[str]:

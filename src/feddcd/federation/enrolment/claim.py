@@ -36,7 +36,7 @@ class Claim(NamedTuple):
         try:
             keys = bytes.fromhex(self.signing), bytes.fromhex(self.agreement)
         except ValueError:
-            raise Refused("a key for masked sums cannot be read") from None
+            raise Refused("a key for masked sums in the request cannot be read") from None
         return RosterMember(self.site, *keys)
 
     def words(self) -> str:

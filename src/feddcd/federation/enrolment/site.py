@@ -214,7 +214,8 @@ def over_tls(invitation: Callee, data: bytes) -> tuple[int, bytes]:
         raise SpecError(
             f"{invitation.address} does not answer{through(proxy)}: {reason_in(error)}. "
             f"The coordinator must run (feddcd federation serve DIR), and "
-            f"{'the proxy' if proxy else 'this machine'} must be able to reach its port"
+            f"{'the proxy' if proxy else 'this machine'} must be able to reach the "
+            "port of the coordinator"
         ) from None
     finally:
         call.close()

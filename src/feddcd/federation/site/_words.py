@@ -95,9 +95,7 @@ def _smallest(cell: int | None, plan: Any) -> list[str]:
     if getattr(plan, "analysis", "") == "describe":
         return []
     if cell is None:
-        return [
-            "  smallest cell of categories: none, because no column of this job has exactly two values"
-        ]
+        return ["  smallest cell of categories: none; no column of this job has exactly two values"]
     return [
         f"  smallest cell of categories: {plural(cell, 'row')}",
         "    (This number is about columns with two values, such as the levels of a category. A "

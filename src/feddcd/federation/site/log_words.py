@@ -12,7 +12,7 @@ SENT = {  # by kind of answer: what the numbers are
     "counts": "counts of rows by category and by group, and counts of missing values",
     "means": "sums of columns, and sums of their squares",
     "parts": "sums of columns, and counts of rows in ranges of values",
-    "values": "sums of columns, counts of rows in ranges, and counts of rows with one exact value",
+    "values": "sums of columns, counts of rows in ranges, and counts of rows at single values",
     "moments": "sums for a regression model, over all rows of the model",
     "gradient": "sums for a model: one number for each coefficient",
     "hessian": "sums for a model: one number for each pair of coefficients",

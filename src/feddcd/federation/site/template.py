@@ -81,8 +81,9 @@ _SETTINGS = (
         "rows have the same value, or at least k rows differ from the most frequent value. Second: "
         "take one level of a column, and one level of another column. Either no row has both "
         "levels, or at least k rows have both. Third: the k - 1 rows that contribute most to a sum "
-        "contribute together at most half of the sum. Fourth: if some jobs use rows that other "
-        "jobs do not use, these are at least k rows.",
+        "contribute together at most half of the sum. Fourth: take some of the jobs, and the "
+        "rows that all these jobs and no other jobs use. Either there are no such rows, or at "
+        "least k.",
         "min_support = 5",
     ),
     (
@@ -91,9 +92,9 @@ _SETTINGS = (
         'answers = "sum"',
     ),
     (
-        "The number min_sites is the least number of sites in a sum. A column must have two or "
-        "more different values at min_sites sites or more, or only one value at each site. If "
-        "every site sets min_sites to the number of all sites, each job needs all sites.",
+        "The number min_sites is the least number of sites in a sum. The number of sites "
+        "at which a column has different values must be 0, or at least min_sites. If every site "
+        "sets min_sites to the number of all sites, each job needs all sites.",
         "min_sites = 3",
     ),
     (
@@ -195,7 +196,7 @@ _LARGER = (
     "and min_per_level in each level of a category. If all rows of this site have the same class, "
     "the numbers of this site alone would show the class of every row. Then this site sends "
     "numbers only for sums over sites. If this file does not set one of these three settings, "
-    "feddcd uses the value of min_support instead; for example",
+    "feddcd uses the value of min_support instead. To set them, write for example",
     "min_rows = 50",
     "min_per_class = 10",
     "min_per_level = 10",
