@@ -3,8 +3,9 @@
     python tools/race_tables.py [--check]
 
 docs/race-8-bits.csv has the rows of the file race.csv of the race, docs/race-64-bits.csv those of
-a race with 64 bits. Each table stands between the lines `<!-- table NAME -->` and `<!-- end -->`;
-everything else on the page is written by hand.
+a race with 64 bits, docs/race-2-cores.csv those of the same race on two cores. Each table stands
+between the lines `<!-- table NAME -->` and `<!-- end -->`; everything else on the page is written
+by hand.
 """
 
 import argparse
@@ -29,10 +30,12 @@ Rows = dict[tuple[str, str], Row]  # by problem and share
 
 
 @cache
-def read(bits: int, tuned: bool, gap: str, what: str = "up_models") -> Rows:
+def read(
+    bits: int, tuned: bool, gap: str, what: str = "up_models", name: str = "race-{}-bits.csv"
+) -> Rows:
     """Of methods with default settings, or of tuned ones where they were tuned."""
     found: Rows = defaultdict(dict)
-    with (DOCS / f"race-{bits}-bits.csv").open() as file:
+    with (DOCS / name.format(bits)).open() as file:
         for row in csv.DictReader(file):
             if row["gap"] == gap and (row["tuned"] == "True") == tuned:
                 number = float(row[what]) if row[what] else math.inf
@@ -150,6 +153,35 @@ def lost(bits: int, tuned: bool = False) -> str:
     return lines(head, rows, 2)
 
 
+def machines() -> str:
+    """The same race on two machines, and how far their medians are apart."""
+    small = read(8, False, GAP, name="race-2-cores.csv")
+    large = {at: row for at, row in read(8, False, GAP).items() if at in small}
+    words = ("two cores", "16 cores and one H200")
+    rows = [
+        [word, str(len(race)), *(of([ratio(row) for row in race.values()], m) for m in (1, 1.5, 2))]
+        for word, race in zip(words, (small, large), strict=True)
+    ]
+    head = ["machine", "cases", "FedQN: fewest bytes"]
+    return lines([*head, "at most 1.5 times the fewest", "at most twice the fewest"], rows)
+
+
+def medians() -> str:
+    small, large = read(8, False, GAP, name="race-2-cores.csv"), read(8, False, GAP)
+    both = [
+        (number, large[at][method])
+        for at, row in small.items()
+        for method, number in row.items()
+        if method in large[at] and (math.isfinite(number) or math.isfinite(large[at][method]))
+    ]
+    apart = [abs(a / b - 1) if math.isfinite(a) and math.isfinite(b) else math.inf for a, b in both]
+    one = sum(math.isinf(x) for x in apart)
+    most = max(x for x in apart if math.isfinite(x))
+    cells = [str(len(both)), str(sum(x == 0 for x in apart)), str(one), f"{100 * most:.1f} %"]
+    head = ["medians to a gap of 1e-6", "equal", "only one machine has it", "largest difference"]
+    return lines(head, [cells], 0)
+
+
 def mnist() -> str:
     rows = []
     for words, gap in (("1e-3", COARSE), ("1e-6", GAP)):
@@ -167,6 +199,8 @@ TABLES = {
     "10": lambda: results("0.1"),
     "30": lambda: results("0.3"),
     "all": lambda: results("1.0"),
+    "machines": machines,
+    "medians": medians,
     "lost": lambda: lost(8),
     "lost-tuned": lambda: lost(8, tuned=True),
     "lost-64": lambda: lost(64),
