@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from ._errors import DivergedWarning as DivergedWarning
     from .analysis import FederatedGLM as FederatedGLM
     from .analysis import describe as describe
     from .data import DataError as DataError
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _NAMES = {
+    "_errors": "DivergedWarning",
     "analysis": "FederatedGLM describe",
     "data": "DataError Dataset load partition",
     "estimators": "FederatedLogisticRegression FederatedPoissonRegressor FederatedRidge",

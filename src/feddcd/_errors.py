@@ -121,6 +121,10 @@ class Diverged(FeddcdError, ArithmeticError):
     """The model stopped being finite; what was computed before is kept."""
 
 
+class DivergedWarning(RuntimeWarning):
+    """A run ended with a larger objective than the one with which it began."""
+
+
 class StateError(FeddcdError, RuntimeError):
     """The state of a client cannot be trusted, or could not be written; says what to do."""
 

@@ -155,7 +155,7 @@ def upper(value: float) -> str:
     if value <= 1e-15:
         return "1e-15"
     rounded = _two_digits_up(value)
-    if value >= 1e-6:
+    if 1e-6 <= value < 1e7:
         return format(rounded.normalize(), "f")
     mantissa, _, exponent = f"{rounded.normalize():e}".partition("e")
     return f"{mantissa}e{int(exponent)}"

@@ -1,8 +1,10 @@
 """What a run says of its own speed: kappa may be a wrong setting, or the rounds are too few."""
 
+import dataclasses
 import json
 import math
 import re
+from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +20,7 @@ from feddcd.history import COLUMNS, History
 from feddcd.paper import theory
 from feddcd.participation import AbstractParticipation, Everyone, Lossy
 from feddcd.runs._advice import advice
+from feddcd.runs._diverged import in_python
 from feddcd.runs._ending import _is_flat
 from feddcd.solvers import SGD
 
@@ -124,6 +127,10 @@ def test_a_target_that_was_not_reached_gets_an_estimate(rounds):
     assert told(RIGHT, gaps[: reached + 5], target) == ""
 
 
+def diverging(said: str) -> Any:
+    return pytest.warns(feddcd.DivergedWarning, match=said) if said else nullcontext()
+
+
 FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
 
 
@@ -162,8 +169,43 @@ FEW = {"clients": 5, "tau": 2, "rounds": 4, "certify_every": 2}
     ],
 )
 def test_a_run_says_that_it_diverges_or_missed_its_target(options, said):
-    advice = feddcd.run("wine", **FEW | options).summary.get("advice", "")
+    with diverging("diverges" if "at the start" in said else ""):
+        advice = feddcd.run("wine", **FEW | options).summary.get("advice", "")
     assert re.search(said, advice) if said else not advice
+
+
+def test_python_warns_of_a_run_that_diverges_with_advice_in_its_own_words(tmp_path):
+    """In the line of the caller, once for each run; what is printed stays short."""
+    step = {"settings": {"lr": 1e3}}
+    with pytest.warns(
+        feddcd.DivergedWarning, match=r'^fedavg: .*settings=\{"lr": \.\.\.\}$'
+    ) as told:
+        result = feddcd.run("wine", algorithm="fedavg", out=tmp_path / "run", **FEW, **step)
+    assert [one.filename for one in told] == [__file__]
+    huge = result.certificate._replace(gap=1.4423e288)
+    assert repr(dataclasses.replace(result, certificate=huge)).endswith("certified gap 1.5e288)")
+    with pytest.warns(feddcd.DivergedWarning) as told:
+        feddcd.resume(tmp_path / "run")
+    assert [one.filename for one in told] == [__file__]
+    named = r'settings=\{"fedavg": \{"lr": \.\.\.\}\}$'
+    few = FEW | {"algorithms": ["fedavg", "mbsgd"], "settings": {"fedavg": step["settings"]}}
+    with pytest.warns(feddcd.DivergedWarning, match=named) as told:
+        feddcd.compare("wine", **few)
+    assert [one.filename for one in told] == [__file__]
+    with pytest.warns(feddcd.DivergedWarning) as told:
+        feddcd.run("wine", algorithm="fedavg", seeds=2, **FEW, **step)
+    assert [one.filename for one in told] == [__file__] * 2
+
+
+def test_the_advice_for_python_has_no_option_of_the_command_line():
+    said = in_python(
+        "This can help: more clients in a round (--tau, now 5 of 20), a larger penalty (--l2, now "
+        "0.1), a small penalty (for example --l2 1e-4) or another method (--algorithm fedqn)."
+    )
+    assert said == (
+        "This can help: more clients in a round (tau, now 5 of 20), a larger penalty (l2, now "
+        '0.1), a small penalty (for example l2=1e-4) or another method (algorithm="fedqn").'
+    )
 
 
 def test_a_gap_that_goes_up_and_down_is_flat_and_a_slow_one_is_not():
@@ -177,7 +219,8 @@ def test_a_gap_that_goes_up_and_down_is_flat_and_a_slow_one_is_not():
 def test_the_advice_for_a_run_that_diverges_names_only_what_its_method_has():
     """FedNewton has no step size: with a part of the clients and no penalty it can run away."""
     some = {"data": "digits", "algorithm": "fednewton", "certify_every": 5, "rounds": 5}
-    found = feddcd.run(**some, l2=0.0).summary
+    with pytest.warns(feddcd.DivergedWarning):
+        found = feddcd.run(**some, l2=0.0).summary
     assert found["diverged"] is True
     assert "--set" not in found["advice"]
     assert "more clients in a round (--tau, now 5 of 20)" in found["advice"]
@@ -188,7 +231,8 @@ def test_the_advice_for_a_run_that_diverges_names_only_what_its_method_has():
 
 def test_an_own_method_that_diverges_is_not_asked_for_a_setting_by_name():
     options = {"algorithm": FedAvg(SGD(lr=1e3)), "l2": 0.1}
-    found = feddcd.run("wine", **FEW, **options).summary["advice"]
+    with pytest.warns(feddcd.DivergedWarning):
+        found = feddcd.run("wine", **FEW, **options).summary["advice"]
     assert "a smaller step size (if the method has a step size), more clients in a round" in found
     assert "a larger penalty (--l2, now 0.1)" in found
 

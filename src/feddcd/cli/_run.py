@@ -2,6 +2,7 @@
 
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 from rich.progress import BarColumn, TimeElapsedColumn
 
-from .._errors import FolderError
+from .._errors import DivergedWarning, FolderError
 from .._files import fresh_folder
 from .._text import plural, upper
 from ..runs.api import compare, resume, usual
@@ -57,7 +58,7 @@ def run_command(
         return compare_command(options, config, methods, settings, seeds, out, folder, quiet)
     if folder is not None:
         changes = changes_of(options, config, settings, out)
-        with stoppable(folder, "run"), _bars(quiet) as watch:
+        with _unwarned(), stoppable(folder, "run"), _bars(quiet) as watch:
             name, before = read_spec(folder).algorithm, _rounds_so_far(folder)
             result = resume(folder, watch=lambda step: watch(name, step), **changes)
         if result.history.rounds == before and result.summary["status"] == "finished":
@@ -141,7 +142,8 @@ def race(
     quiet: bool,
 ) -> None:
     several = "seeds" in base
-    with stoppable(folder, "compare"), _bars(quiet, "gap to its own bound") as watch:
+    bars_shown = _bars(quiet, "gap to its own bound")
+    with _unwarned(), stoppable(folder, "compare"), bars_shown as watch:
         made = compare(
             **base, algorithms=algorithms, settings=settings, out=folder, resume=True, watch=watch
         )
@@ -250,6 +252,14 @@ def _bars(quiet: bool, gap: str = "certified gap") -> Iterator[Callable[[str, St
             progress.update(tasks[name], completed=step.round, **shown)
 
         yield watch
+
+
+@contextmanager
+def _unwarned() -> Iterator[None]:
+    """The command itself prints the advice for a run that diverged."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DivergedWarning)
+        yield
 
 
 def _show(entries) -> None:

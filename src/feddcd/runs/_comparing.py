@@ -11,6 +11,7 @@ from .._text import listed
 from .._types import Params
 from ..algorithms import ALGORITHMS, AbstractAlgorithm
 from ..problems import AbstractProblem
+from ._diverged import warn_if_diverged
 from ._inputs import check_method, choose, collect, with_bits
 from .build import check_methods, check_names, load_data
 from .comparison import Comparison, Repeats
@@ -149,6 +150,7 @@ def compare(
                 given=own,
                 label=label,
             )
+            warn_if_diverged(results[label])
             if results[label].summary["status"] == "stopped" or stop():
                 break
         comparison = Comparison(results)

@@ -16,6 +16,7 @@ from ._comparing import compare as compare
 from ._comparing import labelled
 from ._comparing import repeat as repeat
 from ._comparing import usual as usual
+from ._diverged import warn_if_diverged
 from ._inputs import choose, collect, with_bits
 from .auto import unnamed
 from .comparison import Repeats
@@ -102,7 +103,8 @@ def run(
 
     Returns:
         A `Result`, with the model, its certificate and one row for each round. With `seeds`, a
-            `Repeats`, with medians.
+            `Repeats`, with medians. If the objective is larger at the end than at the start, Python
+            also warns (`DivergedWarning`).
 
     Raises:
         SpecError: A setting has a wrong name or value; the message says which.
@@ -134,7 +136,9 @@ def run(
     if resume and out is None:
         raise SpecError("resume=True needs the folder of the run: give it with out=...")
     folder = None if out is None else Path(out)
-    return execute(spec, folder=folder, resume=resume, watch=watch, given=given)
+    result = execute(spec, folder=folder, resume=resume, watch=watch, given=given)
+    warn_if_diverged(result)
+    return result
 
 
 def resume(
@@ -201,4 +205,6 @@ def resume(
     )  # fmt: skip
     if algorithm is not None:
         given = given._replace(algorithm=algorithm)
-    return execute(spec, folder=folder, resume=True, watch=watch, given=given)
+    result = execute(spec, folder=folder, resume=True, watch=watch, given=given)
+    warn_if_diverged(result)
+    return result
