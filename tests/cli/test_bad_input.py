@@ -276,7 +276,7 @@ DATA = [
         "--data continuous.svm",
         (
             r"continuous\.svm: there are 120 different labels, not all of them whole numbers\. "
-            "This looks like a continuous target; use --model ridge or poisson"
+            "This looks like a continuous target; use --model ridge, or poisson for counts"
         ),
     ),
     case(

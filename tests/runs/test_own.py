@@ -776,3 +776,52 @@ def test_a_file_may_not_name_other_objects():
 def test_resume_needs_a_folder():
     with pytest.raises(SpecError, match=r"resume=True .* out="):
         feddcd.run(signs(), resume=True)
+
+
+def test_a_name_that_is_no_option_gets_the_name_that_was_meant():
+    """Of all arguments; what is a setting of a method belongs into the settings."""
+    alike = {"ouut": "out", "seads": "seeds", "bitz": "bits", "watsh": "watch"}
+    for call in (feddcd.run, feddcd.compare):
+        for odd, right in alike.items():
+            with pytest.raises(SpecError, match=f"no option '{odd}'; did you mean '{right}'") as no:
+                call("wine", **{odd: 2})
+            assert "settings=" not in str(no.value)
+            assert {"problem", "w", "score", "names", "parts", "resume"} <= {
+                *str(no.value).split(", ")
+            }
+            assert "given" not in str(no.value)
+    with pytest.raises(SpecError, match="Settings of a method go into settings, for example"):
+        feddcd.run("wine", zzzz=2)
+    with pytest.raises(SpecError, match=r"so give it in settings, .*settings=\{'delta': 0\.2\}$"):
+        feddcd.run("wine", delta=0.2)
+    with pytest.raises(SpecError, match=r"settings=\{'fedavg': \{'lr': 0\.1\}\}$"):
+        feddcd.compare("wine", lr=0.1)
+    with pytest.raises(SpecError, match="no option 'algorithm'; did you mean 'algorithms'"):
+        feddcd.compare("wine", algorithm="fedavg")
+
+
+def test_a_message_says_how_the_clients_of_a_list_are_counted():
+    X, y = np.ones((4, 2)), np.array([0, 1, 0, 1])
+    told = r"^client 1: X has nan at row 0, column 0 \(.*\); clients are counted from 0$"
+    with pytest.raises(DataError, match=told):
+        feddcd.run([(X, y), (X * np.nan, y)])
+    with pytest.raises(DataError, match=r"^client 7: .* \(row and column are counted from 0\)$"):
+        feddcd.run({"5": (X, y), "7": (X * np.nan, y)})
+
+
+def test_a_refused_target_names_the_argument_of_python():
+    X = np.arange(120.0).reshape(60, 2)
+    with pytest.raises(DataError, match=r"use model='ridge', or poisson for counts$"):
+        feddcd.run((X, X[:, 0] + 0.5), clients=2)
+
+
+@pytest.mark.parametrize("model", ["logistic", "softmax"])
+def test_a_model_of_own_tables_predicts_as_the_page_says(model):
+    """It has no intercept; the accuracy of the run is that of these predictions."""
+    X, y = signs()
+    result = feddcd.run([(X[part], y[part]) for part in PARTS], **USUAL | {"model": model})
+    z = X @ result.model
+    best = z.argmax(axis=1) if model == "softmax" else (z[:, 0] > 0).astype(int)
+    assert result.model.shape == (D, 2 if model == "softmax" else 1)
+    right = [np.mean(result.classes[best[part]] == y[part]) for part in PARTS]
+    assert np.mean(right) == pytest.approx(result.summary["accuracy"])

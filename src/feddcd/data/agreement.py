@@ -141,10 +141,11 @@ def check_count(name: str, classes: Sequence[Any] | np.ndarray) -> None:
     uneven = not text and any(c != round(c) for c in classes)
     if len(classes) > MAX_CLASSES or (len(classes) > MAX_UNEVEN and uneven):
         problem = f"more than {MAX_CLASSES} classes" if text else "a continuous target"
-        advice = "" if text else "; use --model ridge or poisson"
+        advice = "" if text else "; use <model>, or poisson for counts"
         raise DataError(
             f"{name}: there are {len(classes)} different labels"
-            f"{', not all of them whole numbers' * uneven}. This looks like {problem}{advice}"
+            f"{', not all of them whole numbers' * uneven}. This looks like {problem}{advice}",
+            settings={"model": "ridge"},
         )
 
 

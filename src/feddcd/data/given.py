@@ -1,7 +1,9 @@
 """Data that Python gives: one table, or one for every client, as arrays or as data frames."""
 
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +35,9 @@ def pool(
     if tables is not None:
         if group is not None:
             raise DataError(f"each client has its own table, so leave out group={group!r}")
-        return _join({str(name): table for name, table in tables.items()}, label, any_shape)
+        named = {str(name): table for name, table in tables.items()}
+        with _counted(isinstance(data, list)):
+            return _join(named, label, any_shape)
     if _is_frame(data):
         site = _of_frame("the data frame", data, label, group, divided=True)
         groups = None if group is None else np.asarray(data[group])
@@ -63,6 +67,17 @@ def _are_words(y: Any) -> bool:
     if labels.dtype.kind != "O":
         return labels.dtype.kind in "US"
     return labels.size > 0 and all(isinstance(label, str) for label in labels.flat)
+
+
+@contextmanager
+def _counted(numbered: bool) -> Iterator[None]:
+    """Clients in a list have only numbers, of which a message says how they are counted."""
+    try:
+        yield
+    except DataError as error:
+        if numbered and re.search(r"\bclient \d", error.message):
+            error.message += "; clients are counted from 0"
+        raise
 
 
 def _by_client(data: Any) -> Mapping[Any, Any] | None:

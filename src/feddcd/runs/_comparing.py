@@ -13,6 +13,7 @@ from ..algorithms import ALGORITHMS, AbstractAlgorithm
 from ..problems import AbstractProblem
 from ._diverged import warn_if_diverged
 from ._inputs import check_method, choose, collect, with_bits
+from ._options import check_options
 from .build import check_methods, check_names, load_data
 from .comparison import Comparison, Repeats
 from .folder import check_longer
@@ -111,6 +112,7 @@ def compare(
         "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
         "parts": parts, "names": names,
     }  # fmt: skip
+    check_options(options, compare)
     algorithms = usual() if algorithms is None else algorithms
     if seeds is not None:
         return repeat(

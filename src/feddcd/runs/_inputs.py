@@ -12,7 +12,7 @@ import numpy as np
 
 from .. import tree
 from .._errors import FolderError, SpecError
-from .._text import nearest, plural
+from .._text import plural
 from .._types import Params
 from ..algorithms import AbstractAlgorithm
 from ..data import Dataset
@@ -106,20 +106,7 @@ def collect(
     if loss is not None:
         fields["loss"] = loss
     given = given._replace(names=_names(names, given))
-    _check_options(fields)
     return Spec(**fields, given=tuple(name for name, there in own.items() if there)), given
-
-
-def _check_options(fields: Mapping[str, Any]) -> None:
-    """Refuses what is no option of a run, and says where a setting of a method belongs."""
-    known = [field.name for field in dataclasses.fields(Spec)]
-    for name in fields:
-        if name not in known:
-            example = f"settings={{{name!r}: {fields[name]!r}}}"
-            raise SpecError(
-                f"there is no option {name!r}{nearest(name, known)}. "
-                f"Settings of a method go into settings, for example {example}"
-            )
 
 
 def choose(

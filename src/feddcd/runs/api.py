@@ -18,6 +18,7 @@ from ._comparing import repeat as repeat
 from ._comparing import usual as usual
 from ._diverged import warn_if_diverged
 from ._inputs import choose, collect, with_bits
+from ._options import check_options
 from .auto import unnamed
 from .comparison import Repeats
 from .result import Result
@@ -121,6 +122,7 @@ def run(
         "model": model, "loss": loss, "score": score, "problem": problem, "w": w,
         "parts": parts, "names": names,
     }  # fmt: skip
+    check_options(options, run)
     settings = with_bits(settings, bits)
     if algorithm is None:
         algorithm = unnamed(settings)
