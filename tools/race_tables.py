@@ -132,12 +132,12 @@ def headline() -> str:
     races = read(8, False, GAP), with_tuned(8, GAP), read(64, False, GAP)
     default, tuned, wide = ([ratio(row) for row in race.values()] for race in races)
     rows = [
-        ["fewest bytes", of(default, 1), of(tuned, 1)],
-        ["at most twice the fewest bytes", of(default, 2), of(tuned, 2)],
-        ["fewest bytes, if all methods send 64 bits", of(wide, 1), "not measured"],
+        ["FedQN needs the fewest bytes", of(default, 1), of(tuned, 1)],
+        ["FedQN needs at most twice the fewest bytes", of(default, 2), of(tuned, 2)],
+        ["FedQN needs the fewest bytes, if all send 64 bits", of(wide, 1), "not measured"],
     ]
     tuning = "Point-SAGA, FedDyn, FedADMM and L-BFGS are tuned"
-    return lines(["FedQN needs the", "all methods have default settings", tuning], rows)
+    return lines(["in how many cases", "all methods have default settings", tuning], rows)
 
 
 def lost(bits: int, tuned: bool = False) -> str:

@@ -4,6 +4,7 @@ import csv
 import dataclasses
 import json
 import os
+import re
 import shlex
 import signal
 from concurrent.futures import Future
@@ -20,6 +21,7 @@ from feddcd.cli._race import RaceWishes, race_command
 from feddcd.cli.app import main
 from feddcd.race import _play as play
 from feddcd.race import grid, methods, page
+from feddcd.race._findings import findings
 from feddcd.race.cells import (
     SHARES,
     TUNING_SEED,
@@ -29,7 +31,7 @@ from feddcd.race.cells import (
     read_outcome,
     trials,
 )
-from feddcd.race.page import write_race
+from feddcd.race.page import FILES, write_race
 from feddcd.race.problems import PROBLEMS, RaceProblem, choose
 from feddcd.race.profile import Place, RaceEntry, costs, gather, profile, ratios
 from feddcd.race.standing import Standing, standings
@@ -162,7 +164,8 @@ def test_a_file_adds_a_method(processes, fedsplit, tmp_path, monkeypatch):
     assert "FedSplit" in text
     where = "wine</td><td>softmax</td><td>0.01</td><td>iid</td>"
     assert f"{where}<td>8</td><td>142</td><td>39</td>" in text
-    assert "We do not use your own problems for these rules. Their half is &quot;own&quot;" in text
+    assert "&quot;own&quot;: the file of a problem of your own that does not name a half" in text
+    assert not re.search(r"\b([Ww]e|[Oo]ur)\b", FILES)
     same = RaceCell(WINE, 1.0, "fedsplit", seed=1)
     assert cell.stem == same.id
     told = "another file already has a method with the name 'fedsplit'; give yours another name"
@@ -603,7 +606,7 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     assert "in 2 of 2 cases, the clients send the fewest bytes with Point-SAGA." in text
     assert text.count("the clients send the fewest bytes with") == 1
     assert "means one of two things: at least half of the runs did not reach the gap" in text
-    assert "We use the problems of the half &quot;scored&quot; to test these rules" in text
+    assert "with this problem, the developers of feddcd found the rules" in text
     assert "&lt;b&gt;left out" in text
     with (tmp_path / "race.csv").open() as file:
         rows = list(csv.DictReader(file))
@@ -611,6 +614,30 @@ def test_the_page_says_who_sent_the_fewest_bytes(tmp_path):
     assert {(row["up"], row["up_models"]) for row in rows} == {("80", "1"), ("800", "10")}
     assert "2 methods on 1 problem. A case is one problem" in text
     assert json.loads(todo[0].file(tmp_path).read_text())["ended"] == "reached"
+
+
+def test_the_page_names_all_methods_that_are_first(tmp_path):
+    """FedQN is first with 30 % of the clients, Point-SAGA with all of them."""
+    todo = list(cells([WINE], ["pointsaga", "fedqn"], (0.3, 1.0), (64,), 1))
+    for cell in todo:
+        cost = 80.0 if (cell.method == "fedqn") == (cell.share == 0.3) else 120.0
+        outcome([cost] * 3, down=[cost] * 3).save(cell.file(tmp_path))
+    results = gather(tmp_path, todo, tuned=False)
+    (said,) = findings(results, 1e-6)
+    few = "the clients send the fewest bytes with FedQN (in 1 of 2 cases) and with Point-SAGA (in 1"
+    assert f": {few} of 2 cases). " in said
+    twice = "The clients send at most twice the bytes of the best method with FedQN (in 2 of 2"
+    assert f"{twice} cases) and with Point-SAGA (in 2 of 2 cases)." in said
+    assert "together send the fewest bytes with FedQN (in 1 of 2 cases) and with Point" in said
+
+
+def test_the_page_of_the_race_explains_each_column_of_the_file(tmp_path):
+    todo = list(cells([WINE], ["pointsaga"], (0.3,), (64,), 1))
+    outcome([80.0] * 3).save(todo[0].file(tmp_path))
+    head = page.write_csv(tmp_path / "race.csv", gather(tmp_path, todo, tuned=False)).read_text()
+    _, _, table = (DOCS / "race.md").read_text().partition("| column of `race.csv` | meaning |")
+    first = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]
+    assert set(re.findall("`(.*?)`", " ".join(first))) == set(head.splitlines()[0].split(","))
 
 
 def test_the_file_has_the_quartiles_of_the_bytes(tmp_path):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._text import plural, tiny
+from .._text import tiny
 from ..report import methods
 from ..report.figures import (
     INK,
@@ -27,10 +27,11 @@ from ..report.figures import (
 )
 from ..report.page import bullets, document, figure, footer, grid, header, paragraph, section
 from ..report.tables import Bold, table
+from ._findings import findings, lead
 from .cells import TARGETS, RaceOutcome
 from .problems import RaceProblem
 from .profile import Place, RaceEntry, Results, costs, median, profile, quartiles, ratios
-from .standing import Standing, fields, ranked, standings
+from .standing import Standing, fields, standings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,11 +72,10 @@ FILES = (
     "bytes in both directions, uploads, and steps of the local solvers. The column `up_models` has "
     "the bytes that the clients sent, divided by the bytes of one model, as in the tables of this "
     "page. The columns `up_models_quartile1` and `up_models_quartile3` have the quartiles of this "
-    "number over the seeds. The column `half` says for what we use a problem. "
-    'We used the problems of the half "made" to find the rules by which feddcd run '
-    'chooses a method. We use the problems of the half "scored" to test these rules. We do '
-    'not use your own problems for these rules. Their half is "own" if their files do not name a '
-    "half."
+    "number over the seeds. The column `half` contains one of three words. "
+    '"made": with this problem, the developers of feddcd found the rules by which feddcd run '
+    'chooses a method. "scored": with this problem, they test these rules. "own": the file of a '
+    "problem of your own that does not name a half."
 )
 
 
@@ -100,8 +100,8 @@ def write_race(
             drawings.append(figure(drawing, title))
     text = document(
         TITLE,
-        header(TITLE, _lead(results, target)),
-        bullets([*_findings(results, target), *notes]),
+        header(TITLE, lead(results, target)),
+        bullets([*findings(results, target), *notes]),
         section(*_about(alone), grid(drawings, "figures panels")),
         section("Who is first", *_ranks(results, target)),
         section("Medians", paragraph(f"{NOT_THERE} {DIRECTIONS}"), *_tables(results, target)),
@@ -116,37 +116,6 @@ def write_race(
 def _about(alone: bool) -> tuple[str, str]:
     """A profile over one problem would be a step from 0 to 1."""
     return ("Curves", paragraph(ALONE)) if alone else ("Profiles", paragraph(ABOUT))
-
-
-def _lead(results: Results, target: float) -> str:
-    places = {place for place, _ in results}
-    count = plural(len({entry.method for _, entry in results}), "method")
-    problems = plural(len({place.problem for place in places}), "problem")
-    return (
-        f"This page compares {count} on {problems}. A case is one problem with one share of "
-        "clients that take part in each round, for example 30%. This page has "
-        f"{plural(len(places), 'case')}. A run reaches its goal when its objective is at most "
-        f"{tiny(target)} above the optimum. The numbers are medians over seeds. With the same "
-        "seed, the same clients take part in each round of all methods."
-    )
-
-
-def _findings(results: Results, target: float) -> Iterator[str]:
-    up, both = (costs(results, target, what) for what in ("up", "both"))
-    for name, entries in fields(results):
-        together = [
-            f" In {row.first * row.places:.0f} of {plural(row.places, 'case')}, clients and server "
-            f"together send the fewest bytes with {methods.title(row.entry.method)}."
-            for row in ranked(both, entries)[:1]
-        ]
-        for row in ranked(up, entries)[:1]:
-            yield (
-                f"{name}: in {row.first * row.places:.0f} of {plural(row.places, 'case')}, the "
-                f"clients send the fewest bytes with {methods.title(row.entry.method)}. In "
-                f"{row.within * row.places:.0f} of {plural(row.places, 'case')}, the clients send "
-                "with this method at most twice as many bytes as with the best method."
-                f"{''.join(together)}"
-            )
 
 
 def _ranks(results: Results, target: float) -> Iterator[str]:

@@ -1,0 +1,50 @@
+"""What a race found, in sentences for the top of its page."""
+
+from collections.abc import Iterator, Sequence
+
+from .._text import plural, sentence_list, tiny
+from ..report import methods
+from .profile import Results, costs
+from .standing import Standing, fields, ranked
+
+
+def lead(results: Results, target: float) -> str:
+    places = {place for place, _ in results}
+    count = plural(len({entry.method for _, entry in results}), "method")
+    problems = plural(len({place.problem for place in places}), "problem")
+    return (
+        f"This page compares {count} on {problems}. A case is one problem with one share of "
+        "clients that take part in each round, for example 30%. This page has "
+        f"{plural(len(places), 'case')}. A run reaches its goal when its objective is at most "
+        f"{tiny(target)} above the optimum. The numbers are medians over seeds. With the same "
+        "seed, the same clients take part in each round of all methods."
+    )
+
+
+def findings(results: Results, target: float) -> Iterator[str]:
+    up, both = (costs(results, target, what) for what in ("up", "both"))
+    for name, entries in fields(results):
+        if first := _tied(ranked(up, entries)):
+            few, twice = "the fewest bytes", "at most twice the bytes of the best method"
+            together = _tied(ranked(both, entries))
+            told = [
+                _often(f"the clients send {few}", [(row, row.first) for row in first]),
+                _often(f"the clients send {twice}", [(row, row.within) for row in first]),
+                _often(f"clients and server together send {few}", [(r, r.first) for r in together]),
+            ]
+            yield f"{name}: {told[0]}. " + " ".join(f"{x[0].upper()}{x[1:]}." for x in told[1:])
+
+
+def _often(what: str, rows: Sequence[tuple[Standing, float]]) -> str:
+    """In how many cases this is so with each of these methods."""
+    cases = [f"in {share * row.places:.0f} of {plural(row.places, 'case')}" for row, share in rows]
+    names = [methods.title(row.entry.method) for row, _ in rows]
+    if len(rows) == 1:
+        return f"{cases[0]}, {what} with {names[0]}"
+    with_each = [f"with {who} ({times})" for who, times in zip(names, cases, strict=True)]
+    return f"{what} {sentence_list(with_each)}"
+
+
+def _tied(rows: list[Standing]) -> list[Standing]:
+    """Those that are first as often as the best one."""
+    return [row for row in rows if row.first == rows[0].first]
