@@ -18,7 +18,7 @@ from sklearn.linear_model import LogisticRegression
 
 from docs_blocks import DOCS
 from feddcd._errors import FeddcdError, FolderError, SpecError
-from feddcd.algorithms import FedAvg
+from feddcd.algorithms import AccFedDCD, FedAvg, FedDCD
 from feddcd.cli._cells import cells_shown
 from feddcd.cli.app import main
 from feddcd.data import load
@@ -552,3 +552,24 @@ def feddcd(command: str) -> None:
     with pytest.raises(SystemExit) as stop:
         main(shlex.split(command))
     assert stop.value.code == 0
+
+
+def test_the_variant_of_the_paper_reads_its_tuned_settings_and_searches_for_none():
+    """Those of the primal methods for every model, and FedDCD's η for softmax alone."""
+    told = " ".join(reproduce.DIFFERENCES)
+    assert "reads tuned step sizes" in told
+    assert "searches" not in told
+    for problem in ("mnist-softmax", "mnist-mlp"):
+        kept = paper.tuned_settings(problem, "iid")
+        for method in ("fedavg", "fedprox", "scaffold"):
+            assert (
+                kept[method].items() <= hyperparameters(problem, "iid", 30, method, "paper").items()
+            )
+    softmax, mlp = (
+        hyperparameters(f"mnist-{m}", "iid", 30, "feddcd", "paper") for m in ("softmax", "mlp")
+    )
+    assert softmax["eta"] == paper.tuned_settings("mnist-softmax", "iid")["feddcd"]["eta"]
+    assert "eta" not in mlp
+    assert FedDCD.eta == 1
+    assert "eta" not in hyperparameters("mnist-softmax", "iid", 30, "accfeddcd", "paper")
+    assert AccFedDCD.eta == 1

@@ -13,6 +13,7 @@ import pytest
 from rich.console import Console
 
 from feddcd._origin import with_origin
+from feddcd.paper import cells as paper_cells
 from feddcd.paper import report as paper
 from feddcd.paper._figures import BAND, BELOW, CROSS, DOTTED, spread
 from feddcd.report.methods import look
@@ -214,6 +215,9 @@ def test_table2_for_people(tmp_path):
     assert "SCAFFOLD sends two vectors in each upload" in text
     assert "AccFedDCD asks two cohorts in each round" in text
     assert "do not compare the uploads" not in text
+    assert "If the seeds gave different numbers, the smallest and the largest" in text
+    for limit in {setup.iterations for setup in paper_cells.TABLE2}:
+        assert f"“>{limit}” means" in text
     paper.write_table2([row for row in TABLE2 if row["algorithm"] != "scaffold"], tmp_path)
     assert "two vectors" not in (tmp_path / "table2.md").read_text(encoding="utf-8")
     assert "0.504563" in text

@@ -233,13 +233,16 @@ def test_a_gap_to_a_bound_is_not_called_a_distance_to_the_optimum(tmp_path):
     console = Console(width=200, file=io.StringIO())
     console.print(report.rich_table(HAND))
     said = " ".join(console.file.getvalue().split())
-    assert "The true gap can be smaller" in said
+    assert "The true gap can be smaller. Gaps are rounded up to two digits" in said
+    assert tiny_bound(0.1433) == "0.15"  # as docs/runs.md has it
     assert "uploads to 1e-3: the uploads until the gap was at most 1e-3" in said
     report.write_csv(HAND, tmp_path / "compare.csv")
     report.write_medians(HAND, tmp_path / "medians.csv")
     for made in (report.latex_table(HAND), report.markdown_table(HAND)):
         assert "gap, at most: the objective of a run" in " ".join(made.split()).lower()
+        assert "Gaps are rounded up to two digits." in " ".join(made.split())
     assert "gap, at most" in page(tmp_path, HAND)
+    assert "rounded up to two digits" in page(tmp_path, HAND)
     for name in ("compare.csv", "medians.csv"):
         head = (tmp_path / name).read_text().splitlines()[0].split(",")
         assert "gap_at_most" in head

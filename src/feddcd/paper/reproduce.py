@@ -41,7 +41,9 @@ TWO_CLASS = (
 DIFFERENCES = (
     "The authors use the step size eta = 0.99 for FedDCD and AccFedDCD. In the theory, the "
     "step size is 1 (exact local solutions) or 1/4 (inexact). With `--variant paper`, feddcd "
-    "searches for the best step size of FedDCD and of the primal methods, if the model is linear.",
+    "reads tuned step sizes from `paper/tuned.toml`, a file of feddcd: of FedDCD for softmax, "
+    "and of the primal methods for softmax and for the MLP. With this variant, AccFedDCD has the "
+    "step size 1, and so has FedDCD for the MLP.",
     (
         "AccFedDCD needs the ratio alpha/beta of the smallest to the largest curvature. The "
         "paper's text takes this ratio as known, and the authors' code uses l2 in its place "
@@ -61,8 +63,9 @@ DIFFERENCES = (
     ),
     (
         "FedAvg and FedProx on softmax: the authors' code uses one sample for each step; the "
-        "paper's text does not say how many. With `--variant paper`, feddcd uses the best step "
-        "size and the best number of epochs (5 or 20) of the grid in tuned.toml."
+        "paper's text does not say how many. With `--variant paper`, feddcd uses the step size and "
+        "the number of epochs that are in `paper/tuned.toml`: the best ones of a grid (5 or 20 "
+        "epochs)."
     ),
     (
         "MLP: the paper's text says 20 steps of Adam. But in the authors' files, the objective "

@@ -43,7 +43,7 @@ BITS = "bits: how many bits a method uses to send one number"
 MOST = "gap, at most"  # what is proven of the distance to the optimum; in files gap_at_most
 GAP = (
     f"{MOST}: the objective of a run, minus the best lower bound that any of these runs proved. "
-    "The true gap can be smaller"
+    "The true gap can be smaller. Gaps are rounded up to two digits"
 )
 TO = "uploads to 1e-3: the uploads until the gap was at most 1e-3"
 TO_OWN = (

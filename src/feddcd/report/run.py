@@ -38,11 +38,11 @@ TERMS = {
         "a proven limit: the objective is at most this much above the best possible objective of "
         "any model of this kind. The true distance may be smaller, but never larger. A lower bound "
         "is a number that no objective can be below. A certified gap uses only lower bounds that "
-        "the run itself proved."
+        "the run itself proved. In tables, gaps are rounded up to two digits."
     ),
     "Gap, at most": (
         "in a comparison: the objective of a run, minus the best lower bound that any run on the "
-        "page proved. The true distance to the best objective may be smaller, but never larger."
+        "page proved, rounded up to two digits. The true distance may be smaller, never larger."
     ),
     "Dual residual": (
         "some methods must keep a sum over all clients at zero. For example, FedDCD must keep "
