@@ -288,7 +288,7 @@ def test_a_file_that_changes_hands_is_noticed(tmp_path):
         path.write_bytes(backup)
         with pytest.raises(StateError, match="replaced while this site used it"):
             file.load()
-    with pytest.raises(StateError, match="is closed"):
+    with pytest.raises(StateError, match="this object has closed the file"):
         file.save(*NEW)
     with pytest.raises(StateError, match="check that its folder exists"):
         opened(tmp_path / "nowhere" / "state")

@@ -232,7 +232,7 @@ def test_one_server_writes_and_others_look(tmp_path):
             assert [e.body for e in reader.entries(5)] == [b"new"]
             with pytest.raises(LedgerError, match="opened only for reading"):
                 reader.append("round", 2, 2, b"")
-    with pytest.raises(LedgerError, match="is closed"):
+    with pytest.raises(LedgerError, match="this object has closed the file"):
         ledger.verify()
 
 
