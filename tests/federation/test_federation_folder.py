@@ -64,7 +64,11 @@ def _quick():
 
 
 BAD_CONFIG = {
-    "no file": (None, r"to try a federation on this machine: feddcd federation init DIR --job job.toml --data FILE --g"),
+    "no file": (
+        None,
+        r"to try a federation on this machine: feddcd federation init DIR --job job.toml "
+        "--data FILE --g",
+    ),
     "no TOML": ("name = ", r"federation.toml: not a TOML file"),
     "not text": (b"name = '\xff'", r"not a TOML file: .*UTF-8"),
     "no name": (

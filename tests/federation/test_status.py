@@ -279,8 +279,8 @@ def test_a_new_list_of_the_sites_of_before_is_not_old(folder, lists):
 def test_a_new_time_does_not_hide_that_stolen_keys_come_back(folder, lists):
     keys = {"north": load_keys(folder / "north"), "east": fixed_keys(1), "south": fixed_keys(2)}
     told = (
-        "CAREFUL: in this list, the site {!r} has keys from an older list. The last list that this "
-        "site signed did not have these keys."
+        "CAREFUL: in this list, the site {!r} has keys from an older list. The last list that you "
+        "approved did not have these keys."
     )
     for number, south in enumerate((2, 3, 2)):
         lines = agreed(folder, full(keys | {"south": fixed_keys(south)}, START + number * HOUR))

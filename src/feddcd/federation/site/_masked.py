@@ -128,7 +128,7 @@ def _exchange(envelope: Envelope, me: MaskingSite, file: JobFile, rules: JobRule
         )
     job, number = founded.job.check(me.roster), meta["number"]
     if type(number) is not int or number < 0:
-        raise Refused("the number of the exchange is missing or wrong")
+        raise Refused("the question does not say which exchange of the job it is for")
     nonces = nonces_of(meta["nonces"])
     identity = _identity(job, me, nonces, founded)
     question = bytes_of(envelope.arrays["question"])

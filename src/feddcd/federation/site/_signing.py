@@ -21,8 +21,8 @@ OLDER = [
     "Do not approve it. Call the people at the coordinator and at another site.",
 ]
 BACK = (
-    "CAREFUL: in this list, the site {0!r} has keys from an older list. The last list that this "
-    "site signed did not have these keys. Ask the people at the site {0!r} whether other people "
+    "CAREFUL: in this list, the site {0!r} has keys from an older list. The last list that you "
+    "approved did not have these keys. Ask the people at the site {0!r} whether other people "
     "may have seen these keys."
 )
 AHEAD = (
