@@ -421,7 +421,8 @@ def test_what_one_site_cannot_compute_alone_is_refused():
         match=(
             r"formula: scale\(x\) needs all rows at once, but a site has only its own rows, "
             r"at 'scale' \(character 5\) in the formula 'y ~ scale\(x\)'. Write "
-            r"I\(\(x - 50\) / 10\) with numbers that all sites agree on, or set standardize=True"
+            r"I\(\(x - 50\) / 10\) with numbers that all sites agree on, or write only the name of "
+            r"the column and set standardize=True"
         ),
     ):
         FederatedGLM("gaussian", "y ~ scale(x)").fit(

@@ -728,7 +728,7 @@ BAD = [
     formula("age)'. Write + offset(log(age)) instead", "death ~ dose, offset=log(age)"),
     formula("weights=age'. Give settings, such as weights, outside of the formula",
             "death ~ dose, weights=age"),
-    formula("or set --standardize", "death ~ scale(age)"),
+    formula("or write only the name of the column and set --standardize", "death ~ scale(age)"),
     formula("With --site-effects fixed, each site has its own", "death ~ strata(sex)"),
     formula("offset(log(age)) is -inf on line 7, where age is 0, but it must be a finite number. "
             "Correct the value, or leave out the row\n", "death ~ dose + offset(log(age))",

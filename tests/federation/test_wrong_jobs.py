@@ -79,6 +79,17 @@ def test_a_mistake_is_named_in_the_file_that_was_given(home):
     assert (study.results / "study.toml").read_text() == kept
 
 
+def test_a_job_without_the_codebook_of_the_federation_gets_a_note(home, capsys):
+    job = home.path.parent / "job.toml"
+    job.write_text('[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    study_command(home.path, "b1", job, False)
+    assert "codebook" not in "".join(capsys.readouterr())
+    (home.path / "codebook.toml").write_text('[columns.age]\ntype = "number"\ncap = [18, 90]\n')
+    study_command(home.path, "b2", job, False)
+    said = " ".join("".join(capsys.readouterr()).split())
+    assert "codebook.toml, but the job has none. If the codebooks of the sites cap or" in said
+
+
 def test_a_trial_of_sites_on_other_machines_says_how_they_are_asked(home):
     (home.path / "sites" / "east").rename(home.path / "elsewhere")
     for words in (["up", "fed"], ["simulate", "fed"]):

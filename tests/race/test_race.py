@@ -626,7 +626,7 @@ def test_the_page_names_all_methods_that_are_first(tmp_path):
     (said,) = findings(results, 1e-6)
     few = "the clients send the fewest bytes with FedQN (in 1 of 2 cases) and with Point-SAGA (in 1"
     assert f": {few} of 2 cases). " in said
-    twice = "The clients send at most twice the bytes of the best method with FedQN (in 2 of 2"
+    twice = "The clients send at most twice the fewest bytes with FedQN (in 2 of 2"
     assert f"{twice} cases) and with Point-SAGA (in 2 of 2 cases)." in said
     assert "together send the fewest bytes with FedQN (in 1 of 2 cases) and with Point" in said
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from .._errors import SpecError
 from .._files import owner_only, shown
 from .._text import printable
+from ..data.codebook import FILE as CODEBOOK
 from ..federation.folder import STUDY, FederationFolder
 from ..federation.machine.programs import POLL_S, Hang, hang_of, is_up
 from ..federation.machine.serving import EventTail
@@ -18,6 +19,11 @@ from ._tables import show_event, show_table
 from ._terminal import note, say
 
 CANCEL_S = 90.0  # in which a study that runs ends by itself
+NO_BOOK = (
+    "note: this federation has the codebook {}, but the job has none. If the codebooks of the "
+    "sites cap or round a column, the table cannot say so. Write codebook = 'codebook.toml' into "
+    "the job"
+)
 
 
 def study_command(
@@ -38,6 +44,9 @@ def study_command(
         study = want(folder, name, study_text(job or kept, mode, purpose, wait), job=job)
     if job is None:
         say(f"without --job, study '{name}' uses the job file that feddcd kept: {shown(kept)}")
+    plan = study.config().plan
+    if plan is not None and not plan.codebook and (folder.path / CODEBOOK).exists():
+        note(NO_BOOK.format(shown(folder.path / CODEBOOK)))
     found(study=name, folder=study.results, state=state_of(study)["state"])
     if not is_up(folder):
         return say(
@@ -53,7 +62,7 @@ def study_command(
     if state["state"] in ("failed", "cancelled"):
         print(printable(f"error: {state['reason']}"), file=sys.stderr)
         sys.exit(1)
-    if study.config().plan is not None:
+    if plan is not None:
         show_table(study)
     else:
         found(model=study.results / "model.npz", report=study.results / "report.html")

@@ -20,7 +20,10 @@ LIST = (
 CUT_POINT = "Write the cut point as a number, for example I(x > 50)"
 BEFORE = "Compute this column, save it in the data file, and write its name in the formula"
 AGREED = "Write a number that all sites agree on, for example I(x - 50)"
-SCALED = "Write I((x - 50) / 10) with numbers that all sites agree on, or set <standardize>"
+SCALED = (
+    "Write I((x - 50) / 10) with numbers that all sites agree on, or write only the name of the "
+    "column and set <standardize>"
+)
 CLASSES = "Write cut(x, c(0, 50, 100)) to make classes with given cut points"
 WHOLE_ROWS = {  # functions that need all rows at once
     "center": AGREED, "scale": SCALED, "standardize": SCALED,

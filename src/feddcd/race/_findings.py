@@ -25,7 +25,7 @@ def findings(results: Results, target: float) -> Iterator[str]:
     up, both = (costs(results, target, what) for what in ("up", "both"))
     for name, entries in fields(results):
         if first := _tied(ranked(up, entries)):
-            few, twice = "the fewest bytes", "at most twice the bytes of the best method"
+            few, twice = "the fewest bytes", "at most twice the fewest bytes"
             together = _tied(ranked(both, entries))
             told = [
                 _often(f"the clients send {few}", [(row, row.first) for row in first]),
