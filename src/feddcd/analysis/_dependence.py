@@ -105,11 +105,6 @@ def _dependent(k: int, names: Sequence[str], weight: np.ndarray) -> DataError:
         f"the column {names[k]!r} can be computed from {on}, so the data cannot separate the "
         "effects of these columns. Leave out one of these columns, or give <l2>"
     )
-    if on == repr(INTERCEPT):
-        told = (
-            f"the column {names[k]!r} has the same value in every row, so the data cannot separate "
-            "its effect from the intercept. Leave out this column, or give <l2>"
-        )
     return DataError(
         told,
         column=names[k],

@@ -1,5 +1,6 @@
 """What Python hears of a run that diverged: a warning, with advice in the words of Python."""
 
+import os
 import re
 import sys
 import warnings
@@ -8,7 +9,7 @@ from pathlib import Path
 from .._errors import DivergedWarning
 from .result import Result
 
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"  # no folder that only begins like it
 OPTIONS = (  # as the command line has them, and as Python does
     (r"--set ([^\s=]+)\.(\w+)=\.\.\.", r'settings={"\1": {"\2": ...}}'),
     (r"--set (\w+)=\.\.\.", r'settings={"\1": ...}'),
