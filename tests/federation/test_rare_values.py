@@ -202,8 +202,14 @@ def write_book(folder, **more):
 
 
 def said(own, formula, family="binomial", **plan):
+    plan = {"codebook": agreed_book(own)} | plan
     reply = unpack_message(site.answer(ask(own, formula, family=family, **plan), own))
     return read_refusal(reply).reason if reply.kind == "refusal" else reply.kind
+
+
+def agreed_book(own):
+    path = own.folder / "codebook.toml"
+    return tomllib.loads(path.read_text()) if path.exists() else None
 
 
 def words(own):
@@ -366,6 +372,21 @@ def test_a_column_that_only_has_to_be_there_is_not_looked_at(tmp_path):
     assert log(own)[-1]["rule"] in ("rare_values", "values")
 
 
+@pytest.mark.parametrize("entry", [{"cap": [60, 85]}, {"step": 5}, {"cap": [60, 85], "step": 5}])
+def test_a_table_must_be_able_to_say_that_a_column_is_capped(entry, tmp_path):
+    own = place(tmp_path / "north", {"age": entry}, approve="none")
+    told = (
+        "north: the codebook of this site caps or rounds the column 'age', but the job has no "
+        "codebook, so its table could not say this. The coordinator can write "
+        "codebook = 'codebook.toml' into the job"
+    )
+    assert said(own, "dead ~ age", codebook=None) == told
+    assert describe(own, ["age"], codebook=None) == told
+    assert said(own, "dead ~ crp", codebook=None) == "sums"
+    if "cap" in entry:  # without one, the rules refuse the ages
+        assert said(own, "dead ~ age") == "sums"
+
+
 def test_a_plan_brings_no_cap_to_a_site_without_a_codebook(tmp_path):
     """A cap from 60 to 61 makes a threshold of ages, which the coordinator would choose."""
     own = place(tmp_path / "north", approve="none")
@@ -382,9 +403,9 @@ def test_a_plan_brings_no_cap_to_a_site_without_a_codebook(tmp_path):
 
 def test_two_descriptions_with_different_caps_do_not_either(tmp_path):
     own = place(tmp_path / "north", {"age": {"cap": ["none", 90]}}, approve="none")
-    one = describe(own, ["age"])
+    one = describe(own, ["age"], codebook=agreed_book(own))
     write_book(own.folder, age={"cap": ["none", 94]})
-    other = describe(own, ["age", "crp"])
+    other = describe(own, ["age", "crp"], codebook=agreed_book(own))
     assert other == f"north: {REFUSED}"  # the two sums would differ by 4: of one patient
     assert log(own)[-1]["rule"] == "alike"
     assert one["s1"].size == 1

@@ -87,7 +87,7 @@ def test_a_job_without_the_codebook_of_the_federation_gets_a_note(home, capsys):
     (home.path / "codebook.toml").write_text('[columns.age]\ntype = "number"\ncap = [18, 90]\n')
     study_command(home.path, "b2", job, False)
     said = " ".join("".join(capsys.readouterr()).split())
-    assert "codebook.toml, but the job has none. If the codebooks of the sites cap or" in said
+    assert "codebook.toml, but the job has none. A site refuses a job without a codebook if" in said
 
 
 def test_a_trial_of_sites_on_other_machines_says_how_they_are_asked(home):

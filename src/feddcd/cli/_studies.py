@@ -20,9 +20,9 @@ from ._terminal import note, say
 
 CANCEL_S = 90.0  # in which a study that runs ends by itself
 NO_BOOK = (
-    "note: this federation has the codebook {}, but the job has none. If the codebooks of the "
-    "sites cap or round a column, the table cannot say so. Write codebook = 'codebook.toml' into "
-    "the job"
+    "note: this federation has the codebook {}, but the job has none. A site refuses a job without "
+    "a codebook if its own codebook caps or rounds a column of the job. Write "
+    "codebook = 'codebook.toml' into the job"
 )
 
 

@@ -102,6 +102,8 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
                 f"the column {name[:50]!r}, because the codebook of the plan and the codebook "
                 "of this site describe this column differently"
             )
+    if own is not None and sent is None:
+        _check_exact(own, entering)
     formula = getattr(plan, "formula", None)
     if policy.min_support >= 2:
         if own is not None:
@@ -112,6 +114,15 @@ def check_roles(policy: Policy, plan: Any, entering: Sequence[str], memory: Memo
         _check_own_roles(own, plan)
     if policy.constants == "codebook" and policy.min_support and formula is not None:
         _check_constants(own, formula)
+
+
+def _check_exact(own: Codebook, entering: Sequence[str]) -> None:
+    """Without a codebook, the table would not say that the sites change values."""
+    for name in entering:
+        if own.columns[name].cap is not None or own.columns[name].step is not None:
+            told = f"the codebook of this site caps or rounds the column {name[:50]!r}, but the job"
+            remedy = "The coordinator can write codebook = 'codebook.toml' into the job"
+            raise Refused(f"{told} has no codebook, so its table could not say this. {remedy}")
 
 
 def _check_own_roles(own: Codebook, plan: Any) -> None:
