@@ -43,6 +43,16 @@ def last_line(place):
     return json.loads((place.folder / "outgoing.jsonl").read_text().splitlines()[-1])
 
 
+def test_the_first_reply_in_a_study_and_waiting_for_a_file_are_not_in_the_log(place):
+    """The page on security says so. The reply has the name of the site alone."""
+    hello = wire.pack_message(wire.Hello("test", wire.REGRESSION))
+    question = asked(place, "y ~ age + bmi")
+    assert wire.unpack_message(answer(hello, place)).kind == "welcome"
+    place.data.unlink()
+    assert LOOKING in wire.read_refusal(wire.unpack_message(answer(question, place))).reason
+    assert not (place.folder / "outgoing.jsonl").exists()
+
+
 NEW = pd.DataFrame({"age": [44], "bmi": [31.2], "crp": [7.7], "y": [5.55]})
 EXPORTS = {
     "one patient more": lambda d: d,
@@ -108,6 +118,14 @@ def test_rows_are_found_by_the_columns_that_stayed():
     corrected = old.copy()
     corrected.loc[:2, "b"] += 1  # three rows: other rows, as what is told of them is
     assert difference(before.ids, found_again(before, export(corrected)).ids) == 6
+
+
+@pytest.mark.parametrize(("stayed", "known"), [(60, 60), (40, 0)])
+def test_rows_are_recognised_only_if_at_least_half_of_them_stayed(stayed, known):
+    """The page on the rules says so: else all count as new, also those that stayed."""
+    old, other = table(100), table(200)[100:]
+    now = pd.concat([old[:stayed], other[stayed:]], ignore_index=True)
+    assert f"rows as before: {known}" in found_again(export(old), export(now)).story
 
 
 def test_strangers_are_not_taken_for_known_rows():

@@ -1,5 +1,7 @@
 """A coordinator that owns a site steers the sums: steps are refused, and there is no second try."""
 
+import shutil
+
 import numpy as np
 import pytest
 
@@ -216,3 +218,12 @@ def test_an_old_job_whose_answers_were_removed_is_still_known(tmp_path):
         (old.path / f"{number:04}").unlink()
     with pytest.raises(Waits, match="a job that the site answered before"):
         once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))
+
+
+def test_who_removes_the_whole_folder_of_an_old_job_forgets_that_job(tmp_path):
+    """As the pages on security and on running a federation say of jobs/ID/."""
+    old = begun(tmp_path, "b", 2, job())
+    for number in range(2):
+        old.note(number)
+    shutil.rmtree(old.path)
+    once(CAREFUL, job(), JobFile(tmp_path, "a" * 32))
