@@ -237,7 +237,9 @@ def test_one_class_is_no_order(capsys):
 
 def test_a_model_for_scikit_learn_that_is_not_written_is_named(capsys, monkeypatch):
     monkeypatch.setattr(export, "find_spec", lambda name: None)
-    feddcd(*GLM, *F, "--out", "out")
+    feddcd(*GLM, *F, "--out", "quiet")
+    assert "joblib" not in "".join(capsys.readouterr()), "nobody asked for this file"
+    feddcd(*GLM, *F, "--out", "out", "--verbose")
     assert "model.joblib is not written, because scikit-learn is not" in capsys.readouterr().err
     assert not Path("out/model.joblib").exists()
     assert export.without_joblib(Path("out")) == export.NO_JOBLIB

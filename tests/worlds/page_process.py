@@ -16,7 +16,6 @@ from docs_blocks import DOCS, run_line, run_page
 
 def failures(pages: dict[str, tuple[int | None, list[str]]]) -> dict[str, str]:
     warnings.simplefilter("error")  # as pytest has it
-    warnings.filterwarnings("ignore", "model.joblib is not written")  # the pages say so
     found = {}
     for name, (most, lines) in pages.items():
         with tempfile.TemporaryDirectory(prefix="a folder ") as made, contextlib.chdir(made):

@@ -276,7 +276,7 @@ class TableResult(AbstractPrinted):
         history = folder / "history.csv"
         self.history.to_csv(history, index=False, lineterminator="\n")
         yield history
-        yield from export.files(self, folder)
+        yield from export.write(self, folder)
         yield report.write(self, folder / "report.html")
 
 

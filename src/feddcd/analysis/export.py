@@ -3,7 +3,6 @@ Markdown."""
 
 import json
 import math
-import warnings
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,9 +51,23 @@ def write(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
         >>> [path.name for path in export.write(fit, "tables")][:2]
         ['coefficients.csv', 'model.json']
     """
-    if told := without_joblib(result_of(fit)):
-        warnings.warn(told, stacklevel=2)
-    return files(fit, folder)
+    result = result_of(fit)
+    text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
+    folder = Path(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = [folder / name for name in ("coefficients.csv", "model.json", "summary.txt")]
+    _write_csv(result.original_table.rename_axis("name"), paths[0])
+    paths[1].write_text(text, encoding="utf-8", newline="\n")
+    paths[2].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
+    if _has_joblib(result) and find_spec("sklearn"):  # which need not be installed
+        import joblib
+
+        paths.insert(2, folder / "model.joblib")
+        joblib.dump(estimator(result), paths[2])
+    for name, table in result.more.items():
+        paths.append(folder / f"{name}.csv")
+        _write_csv(table, paths[-1])
+    return [*paths, *result.write_printed(folder, "coefficients")]
 
 
 def without_joblib(result: TableResult | Path) -> str:
@@ -75,27 +88,6 @@ def without_joblib(result: TableResult | Path) -> str:
 def _has_joblib(result: TableResult) -> bool:
     """scikit-learn has no model of an intercept alone."""
     return bool(result.columns) and JOBLIB.get(result.family) == result.link
-
-
-def files(fit: TableResult | Fitted, folder: str | Path) -> list[Path]:
-    """As `write`, for programs that say themselves what is not written."""
-    result = result_of(fit)
-    text = json.dumps(document(result), indent=1, allow_nan=False) + "\n"
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
-    paths = [folder / name for name in ("coefficients.csv", "model.json", "summary.txt")]
-    _write_csv(result.original_table.rename_axis("name"), paths[0])
-    paths[1].write_text(text, encoding="utf-8", newline="\n")
-    paths[2].write_text(fit.summary() + "\n", encoding="utf-8", newline="\n")
-    if _has_joblib(result) and find_spec("sklearn"):  # which need not be installed
-        import joblib
-
-        paths.insert(2, folder / "model.joblib")
-        joblib.dump(estimator(result), paths[2])
-    for name, table in result.more.items():
-        paths.append(folder / f"{name}.csv")
-        _write_csv(table, paths[-1])
-    return [*paths, *result.write_printed(folder, "coefficients")]
 
 
 def _write_csv(table: pd.DataFrame, path: Path) -> None:

@@ -31,7 +31,7 @@ from ..data.libsvm import read_libsvm
 from ..formula import plain, read_formula
 from ._ending import end_fit
 from ._glm_wishes import Wishes, extend, predictions
-from ._habits import as_json, found, tables_in
+from ._habits import as_json, found, tables_in, wordy
 from ._keys import keys, of_the_sites
 from ._terminal import as_option, say, say_lines, slow_lines, warn, width
 
@@ -99,7 +99,8 @@ def glm_command(
     for path in written:
         say(str(path))
     notes = (*keys(table, plan), *of_the_sites(plan, roles.group))
-    for told in (without_joblib(model.result_), for_sites(source, plan), *notes):
+    left_out = without_joblib(model.result_) if wordy() else ""
+    for told in (left_out, for_sites(source, plan), *notes):
         if told:
             warn(told)
     if wishes.predict is not None:

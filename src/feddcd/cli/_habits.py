@@ -27,7 +27,8 @@ Wordy = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="Print versions and times. After an error, also print where in the code it happened.",
+        help="Print more, for example versions and times. After an error, also print where in the "
+        "code it happened.",
     ),
 ]
 _found: dict[str, Any] = {}  # of the command at work

@@ -17,7 +17,7 @@ from ..federation.enrolment.desk import pending, withdraw
 from ..federation.enrolment.invitation import when
 from ..federation.folder import FederationFolder
 from ..federation.site.told import decides
-from ._habits import as_json, found, tables_in
+from ._habits import as_json, found, tables_in, wordy
 from ._terminal import note, say, say_lines, warn
 
 UMLAUTS = str.maketrans(
@@ -209,7 +209,7 @@ def show_table(folder: FederationFolder) -> None:
         found(folder=tables, **dict(tables_in(tables)))
         has_model = (tables / "model.json").exists()
         say(f"{'table, model' if has_model else 'table'} and report: {shown(tables)}")
-        if has_model and (told := without_joblib(tables)):
+        if has_model and wordy() and (told := without_joblib(tables)):
             warn(told)
     refusals = []  # of the last run
     for _, event in folder.read_events():
