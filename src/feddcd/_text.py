@@ -9,6 +9,11 @@ from decimal import ROUND_CEILING, Context, Decimal
 from typing import Any
 
 NONE = "–"
+LIMITED = re.compile(r"[<>≤≥]=?\s?[+-]?[\d.,]*\d")
+LIMIT = (
+    ", which is a limit and not a number. Replace such values by numbers. All sites must use the "
+    "same rule, for example half of the limit"
+)
 FORMULA = re.compile(r"(^|[;\t])(?=[=+\-@\t])")  # a comma is not the separator everywhere
 NUMBER = re.compile(r"[+-]?\d+(\.\d*)?(e[+-]?\d+)?")
 HARMFUL = ("Cc", "Cf", "Cs", "Zl", "Zp")  # controls, formats, surrogates, ends of lines
@@ -211,6 +216,11 @@ def spoken(seconds: float) -> str:
         if seconds >= 2 * unit:
             return f"{seconds / unit:.3g} {name}"
     return f"{seconds:g} s"
+
+
+def limit_note(value: Any) -> str:
+    """What a message adds about a value such as '<0.5'."""
+    return LIMIT if LIMITED.fullmatch(str(value).strip()) else ""
 
 
 def other_columns(names: list[str], used: tuple[str, ...]) -> str:

@@ -131,6 +131,10 @@ CASES = [
     # columns and values
     by_formula("age must be numbers, got 'old' at row 3 (counted from 0)",
                data=put("age", 3, "old")),
+    by_formula("age must be numbers, got '<0.5' at row 3 (counted from 0), which is a limit and "
+               "not a number. Replace such values by numbers.", data=put("age", 3, "<0.5")),
+    by_formula("age must be numbers, got '<0.5' at row 3 (counted from 0), which is a limit",
+               "death ~ log(age)", put("age", 3, "<0.5")),
     by_array("sex must be numbers, got 'f' at row 0", frame()[["age", "sex"]]),
     by_array("age must be numbers, got 'old' at row 3 (counted from 0)",
              put("age", 3, "old")[["age"]]),

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from .._text import plural, sentence_list
+from .._text import limit_note, plural, sentence_list
 from ..formula import Formula
 
 NO_PREDICTOR = "so this column cannot be a predictor; leave the column out"
@@ -100,7 +100,8 @@ def label(y: pd.Series) -> str:
 
 
 def _not_a_number(name: str, values: pd.Series) -> DataError:
-    told, value = f"{name} must be numbers, got {values.iloc[0]!r} <row>", values.iloc[0]
+    value = values.iloc[0]
+    told = f"{name} must be numbers, got {value!r} <row>{limit_note(value)}"
     return DataError(told, row=int(values.index[0]), column=name, value=value, settings=WEIGHT)
 
 

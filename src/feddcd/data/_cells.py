@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import DataError
+from .._text import LIMIT
 
 MISSING = ("", "NA")
 TRUTH = {"true": True, "false": False}
@@ -254,10 +255,7 @@ def _doubt(
 def _without_signs(value: str) -> str:
     """What to write in place of such a number."""
     if value[0] in "<>≤≥":
-        return (
-            ", which is a limit and not a number. Replace such values by numbers. All sites "
-            "must use the same rule, for example half of the limit"
-        )
+        return LIMIT
     if value[-1] in "%‰":
         how = "write 45% as 0.45 or as 45, in the same way at every site"
         return f": write numbers without other characters ({how})"
