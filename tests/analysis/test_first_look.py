@@ -175,6 +175,26 @@ def test_a_list_of_effects_says_how_clear_they_are(tmp_path, slope):
     assert f"{told} has the effects" in text
     assert ("No effect in this list is clear: each interval includes 0." in text) == (slope == 0)
     assert ("that the data show most clearly" in text) == (slope > 0)
+    assert ("has coefficients outside this list whose intervals do not" in text) == (slope == 0)
+
+
+def test_a_table_of_one_file_has_no_words_of_sites(tmp_path):
+    fit = FederatedGLM(formula="death ~ age").fit(patients())
+    page, markdown, latex, summary = written(fit, tmp_path)
+    assert "Logistic regression of death. " in markdown
+    for text in (page, markdown, latex, summary):
+        assert "standard errors from the exact coefficient." in text
+        assert "1 site" not in text
+        assert "rows of all sites" not in text
+    assert "The sites</h2>" not in page
+    assert "sites send sums" not in page
+    assert "If a site joins groups of its rows" not in page
+    assert "estimated from all rows." in page
+    both = written(FederatedGLM(formula="death ~ age").fit(patients(), groups="hospital"), tmp_path)
+    assert "Logistic regression of death across 4 sites" in both[1]
+    assert "The sites</h2>" in both[0]
+    for text in both:
+        assert "standard errors from the coefficient of the pooled rows." in text
 
 
 @pytest.mark.parametrize(

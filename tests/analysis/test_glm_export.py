@@ -200,7 +200,7 @@ def test_the_table_for_a_paper_has_ratios_names_and_notes():
         found = re.findall(r"[\d.]+", ratio)
         for text, name in zip(found, RATIOS if found else (), strict=True):
             assert near(text, own[name])
-    assert "Logistic regression of y across 1 site." in fit.to_markdown()
+    assert "Logistic regression of y. " in fit.to_markdown()
     assert r"crp\_1 \& 2 & " in fit.to_latex()
     assert r"sex = m$|$x (against f) & " in fit.to_latex()
     assert re.search(r"\n.* The event is y = 1, and it occurred 41 times\.\n", fit.to_latex())

@@ -179,8 +179,9 @@ def test_names_are_escaped_in_the_page_and_in_the_figures(tmp_path):
 
 SAYS = {
     "binomial": ["on 3,000 rows at 5 sites in 4 exchanges. The fit used only sums over the rows",
-                 "Proven: no coefficient is further than 0.0001 standard errors from what the "
-                 "pooled rows would give.", "3 rows with missing values were left out",
+                 "Proven: no coefficient is further than 0.0001 standard errors from the "
+                 "coefficient of the pooled rows.", "3 rows with missing values were left out",
+                 "If a site joins groups of its rows to protect them, both limits and the light",
                  "sex = m, against f, is associated with", "times the odds of y = 1"],
     "nothing proven": ["The fit stopped too early", "NOT proven: the requested error is",
                        "no bound at all is proven", "The sites’ own estimates are not shown.",
@@ -369,9 +370,9 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     shown = number(rows["Age at admission, per 10 years"].split()[0])
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
     assert "An increase of Age at admission by 10 years is associated with" in found.text
-    assert "do not change. The size of an increase is a round number near the st" in found.text
-    step = "says by how much the column increases: a round number near the standard deviation"
-    assert f"The amount after “per” {step}" in found.text
+    step = "1, or the standard deviation of the column, rounded to 1, 2 or 5 times a power of ten."
+    assert f"do not change. The size of an increase is {step}" in found.text
+    assert f"The amount after “per” is {step}" in found.text
     assert "times the odds of death in hospital" in found.text
     events = int((frame.died == "yes").sum())
     assert f"The event is death in hospital, and it occurred {events} times." in found.text
@@ -391,7 +392,7 @@ def test_a_sum_of_counts_is_not_called_events(tmp_path):
     sites = found.table("What each site holds")
     assert sites[0][2] == "sum of days"
     assert number(sites[1][2]) == frame.days[frame.site == "a"].sum()
-    assert "round number near" not in found.text  # one unit of x is shown
+    assert "times a power of ten" not in found.text  # one unit of x is shown
 
 
 @pytest.mark.parametrize(("sd", "step"), [(0.03, 0.02), (0.3, 1), (2, 1), (9, 10), (29, 20)])

@@ -87,6 +87,10 @@ def test_the_site_that_it_hangs_on_is_named(tmp_path):
         report.write(alone, tmp_path / "other.html").read_text()
     )
     assert export.document(alone)["leave_one_site_out"]["largest"]["change"] is None
+    d["early"] = ((d.site == "c") & (d.index % 2 == 0)).astype(float)
+    both = FederatedGLM("gaussian", "gaussian ~ x + late + early").fit(d, groups="site").result_
+    told = "depend on one site: 'late' on the site 'b' and 'early' on the site 'c'. The rows of the"
+    assert told in unescape(report.write(both, tmp_path / "both.html").read_text())
 
 
 def test_the_intercept_of_the_site_of_reference_is_no_finding(tmp_path):

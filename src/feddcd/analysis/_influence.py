@@ -75,6 +75,19 @@ def _told(H: np.ndarray, g: np.ndarray) -> np.ndarray:
     return np.where(np.abs(open_).max(1) > 1e-6, np.nan, found)
 
 
+def undetermined(changes: pd.DataFrame | None, apart: Mapping[str, bool]) -> list[tuple[str, str]]:
+    """Each coefficient that the other sites' rows cannot tell, with the site."""
+    if changes is None:
+        return []
+    names = [name for name in map(str, changes.index) if not apart.get(name, False)]
+    return [
+        (name, str(site))
+        for name in names
+        for site in changes.columns
+        if np.isnan(float(changes.loc[name, site]))  # pyright: ignore
+    ]
+
+
 def hinge(changes: pd.DataFrame | None, apart: Mapping[str, bool]) -> Hinge | None:
     """The largest of all; `apart` are coefficients that stand for single sites."""
     if changes is None:

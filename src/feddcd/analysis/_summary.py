@@ -49,6 +49,17 @@ def shown(result: TableResult, name: str, places: int = 6) -> str:
     return significant(about(getattr(result, name), doubt), places)
 
 
+def of_one_table(result: TableResult) -> bool:
+    """All rows in one place: nothing is said of sites."""
+    return result.pooled and result.n_sites < 2
+
+
+def exact(result: TableResult) -> str:
+    """What the coefficients are compared with."""
+    one = of_one_table(result)
+    return "the exact coefficient" if one else "the coefficient of the pooled rows"
+
+
 class Row(NamedTuple):
     """What is proven of one row of the table."""
 
@@ -244,7 +255,7 @@ def _proof(result: TableResult) -> list[str]:
     elif result.converged:
         proof = (
             f"Proven: no coefficient is further than {upper(error)} standard errors from "
-            "the coefficient of the pooled rows."
+            f"{exact(result)}."
         )
     else:
         remedy = (

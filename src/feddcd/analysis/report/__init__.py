@@ -17,7 +17,7 @@ from .._influence import hinge
 from .._own import OWN, UNTOLD
 from .._result import Fitted, TableResult, result_of
 from .._robust import named
-from .._summary import NA_ORDINAL
+from .._summary import NA_ORDINAL, of_one_table
 from ..families import CLASSED, COUNTS
 from ..protocol import APART
 from . import _words as words
@@ -27,6 +27,7 @@ from ._effects import forest
 from ._journal import cells, journal_table
 from ._names import name_of
 from ._quality import calibration, calibration_table, residuals, roc_curve
+from ._trust import roughly, trust
 
 __all__ = ["journal_table", "write"]
 TERMS = {
@@ -50,8 +51,8 @@ TERMS = {
         "say how large or how important an effect is."
     ),
     "Certified error": (
-        "the largest possible distance between a coefficient of this report and the same "
-        "coefficient of the pooled rows (the rows of all sites in one table). The certified "
+        "the largest possible distance between a coefficient of this report and the exact "
+        "coefficient of the pooled rows (all rows in one table). The certified "
         "error is proven, and its unit is one standard error. The true "
         "distance may be smaller, but never larger."
     ),
@@ -94,7 +95,7 @@ def html(fit: TableResult, title: str) -> str:
         title,
         _summary(fit, title),
         page.section("Effects", *drawn),
-        page.section("The sites", _sites(fit)),
+        "" if of_one_table(fit) else page.section("The sites", _sites(fit)),
         page.section("The regression table", _regression(fit)),
         _tables(fit),
         _groups(fit, [g for g in (calibration(fit), roc_curve(fit), residuals(fit)) if g]),
@@ -169,12 +170,12 @@ def _sites(fit: TableResult) -> str:
     gone = [f"{site}: {why.removeprefix(f'{site}: ')}" for site, why in fit.refused.items()]
     told = fit.answers != "sum" or bool((counts[list(shown)].to_numpy() >= 0).any())
     names = page.paragraph(f"The sites: {', '.join(line[0] for line in rows)}.")
-    trust = " ".join(words.trust(fit))
+    depends = " ".join(trust(fit))
     return page.lines([
         table("What each site holds", head, ("", rows)) if told else names,
         page.lines([page.paragraph("Not part of this table:"), page.bullets(gone)]) if gone else "",
         page.paragraph(APART) if fit.apart else "",
-        page.paragraph(f"What the table depends on: {trust}", "note") if trust else "",
+        page.paragraph(f"What the table depends on: {depends}", "note") if depends else "",
     ])  # fmt: skip
 
 
@@ -190,7 +191,7 @@ def _largest(fit: TableResult, site: str) -> str:
     found = hinge(own, of_sites(fit))
     if found is None:
         return NONE
-    much = "not determined" if math.isinf(found.change) else words.roughly(found.change)
+    much = "not determined" if math.isinf(found.change) else roughly(found.change)
     return f"{much} ({found.name})"
 
 

@@ -13,15 +13,11 @@ from .._places import decimals_of_list, ratios
 from .._result import Coefficient, TableResult
 from ._alone import entangled, held_at, is_in, not_drawn
 from ._names import Unit, unit_of
+from ._words import STEP, all_rows, strongest
 from ._words import interval as interval_words
-from ._words import strongest
 
 MOST = 24  # coefficients in one forest
 UNLIKE = 30.0  # a ratio of standard errors above which one axis would not serve all
-STEP = (
-    "The amount after “per” says by how much the column increases: a round number near the "
-    "standard deviation of the column."
-)
 REACH = 1.5  # how far, in spans of the pooled intervals, sites may stretch the axis
 
 
@@ -71,7 +67,7 @@ def forest(fit: TableResult) -> Forest | None:
     level = interval_words(fit)
     head = ("effect of", "", f"{name} ({level})", "p")
     drawn = table(f"Effects: {name} with {level}", head, ("", rows), style="forest")
-    sizes = [STEP] if any(e.size != 1 for e in effects) else []
+    sizes = [f"The amount after “per” {STEP}"] if any(e.size != 1 for e in effects) else []
     inside = sum(len(e.sites) for e in effects) - outside
     reading = _reading(fit, len(found), unlike), *_of_single_sites(fit, inside, outside)
     return Forest(drawn, " ".join([*reading, *sizes, *more]))
@@ -136,7 +132,7 @@ def _row(
 def _reading(fit: TableResult, total: int, unlike: bool) -> str:
     what = "there is no difference" if fit.ratio is None else "the ratio is 1: no effect"
     sentences = [
-        "Each blue dot is an effect, estimated from the rows of all sites. The line through a dot "
+        f"Each blue dot is an effect, estimated from {all_rows(fit)}. The line through a dot "
         f"is the interval. At the dotted line {what}."
     ]
     if total > MOST:

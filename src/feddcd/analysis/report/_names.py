@@ -1,5 +1,5 @@
 """What columns are called to people, by the codebook where there is one, and for how much more of
-them an effect is shown: a round number near their standard deviation."""
+them an effect is shown: their standard deviation, rounded, or one unit."""
 
 import math
 from collections.abc import Sequence

@@ -107,8 +107,8 @@ def calibration(fit: TableResult) -> str:
     )
     caption = (
         f"Calibration: the rows are divided into {count(len(x), 'group')} by their prediction. On "
-        "the dotted line, the observed value equals the predicted value. The sites count their "
-        f"rows {_ranges(fit)}. feddcd joins neighbouring ranges to groups with about a tenth of "
+        "the dotted line, the observed value equals the predicted value. The rows are counted "
+        f"{_ranges(fit)}. feddcd joins neighbouring ranges to groups with about a tenth of "
         "the rows each. feddcd does not divide a range, so the groups can have different numbers "
         "of rows. "
         f"{_bars(fit)} {SUPPRESSED}"
@@ -151,21 +151,29 @@ def roc_curve(fit: TableResult) -> str:
     alt = f"ROC curve with an area between {curve.low:.3f} and {curve.high:.3f}."
     caption = (
         f"ROC curve. The area under the curve is between {curve.low:.3f} and {curve.high:.3f} "
-        "(0.5 is chance, 1 is perfect). feddcd knows only these two limits of the area. The "
-        "reason: the sites send sums over groups of rows with similar predictions, but not the "
-        "order of the rows in a group. The lower limit is the area for the worst order, and the "
-        "upper limit is the area for the best order. In the figure, the dots are the thresholds "
-        "between the groups. The curve of each possible order is inside the light blue area: the "
-        "lower edge is the curve of the worst order, and the upper edge is the curve of the best "
-        "order. If a site joins groups of its rows to protect them, both limits and both edges "
-        "are approximate. The area under the curve was measured on the rows with which the model "
-        f"was fitted. For new rows this area is usually smaller. {SUPPRESSED}"
+        "(0.5 is chance, 1 is perfect). feddcd cannot compute this area exactly, because feddcd "
+        "uses only sums over groups of rows with similar predictions. The lower limit is the area "
+        "for the worst order of the rows in each group, and the upper limit is the area for the "
+        "best order. In the figure, the dots are the thresholds between the groups. The curve of "
+        f"each possible order is inside the light blue area. {_joined(fit)}The area under the "
+        "curve was measured on the rows with which the model was fitted. For new rows this area "
+        f"is usually smaller. {SUPPRESSED}"
     )
     axis = charts.linear(-0.02, 1.02)
     without, having = (
         f"rows {x} the event: share above the threshold" for x in ("without", "with")
     )
     return page.figure(charts.chart(axis, axis, (without, having), marks, alt), caption)
+
+
+def _joined(fit: TableResult) -> str:
+    """In one table, no site protects its rows."""
+    if fit.pooled:
+        return ""
+    return (
+        "If a site joins groups of its rows to protect them, both limits and the light blue area "
+        "are approximate. "
+    )
 
 
 def _orders(curve: Roc) -> charts.Mark:

@@ -15,7 +15,7 @@ from .._offsets import unusual_offset
 from .._places import ratios
 from .._result import Coefficient, TableResult
 from .._robust import notes as robust_notes
-from .._summary import left_out_notes, without_rows
+from .._summary import exact, left_out_notes, of_one_table, without_rows
 from .._variation import over_dispersion, uncertain_theta
 from .._whole import uncounted
 from ..families import COUNTS
@@ -35,12 +35,13 @@ KINDS = {
     "ordinal": "ordinal (proportional odds) regression",
 }
 STRONGEST = 3
-STEP = "The size of an increase is a round number near the standard deviation of the column. "
+STEP = "is 1, or the standard deviation of the column, rounded to 1, 2 or 5 times a power of ten."
 
 
 def title(fit: TableResult) -> str:
     of, kind = f" of {name_of(fit, fit.response)}" if fit.response else "", KINDS[fit.family]
-    return f"{kind[0].upper()}{kind[1:]}{of} across {count(fit.n_sites, 'site')}"
+    across = "" if of_one_table(fit) else f" across {count(fit.n_sites, 'site')}"
+    return f"{kind[0].upper()}{kind[1:]}{of}{across}"
 
 
 def lead(fit: TableResult) -> str:
@@ -56,9 +57,8 @@ def _where(fit: TableResult) -> str:
     rows = count(fit.n_rows, "row")
     if fit.pooled:
         sites = f" of {count(fit.n_sites, 'site')}" if fit.n_sites > 1 else ""
-        all_ = "the rows of all sites" if sites else "all rows"
         return (
-            f"The model was fitted on {rows}{sites}. One table contained {all_}, and no "
+            f"The model was fitted on {rows}{sites}. One table contained {all_rows(fit)}, and no "
             "federation was run."
         )
     return (
@@ -66,6 +66,10 @@ def _where(fit: TableResult) -> str:
         f"{count(fit.n_exchanges, 'exchange')}. The fit used only sums over the rows of each "
         "site. No row left its site."
     )
+
+
+def all_rows(fit: TableResult) -> str:
+    return "all rows" if of_one_table(fit) else "the rows of all sites"
 
 
 def _events(fit: TableResult) -> str:
@@ -86,7 +90,7 @@ def _events(fit: TableResult) -> str:
 
 
 def proof(fit: TableResult) -> str:
-    """One sentence on how far the coefficients can be from those of the pooled rows."""
+    """One sentence on how far the coefficients can be from the exact ones."""
     error = fit.certified_error
     if fit.unproven:
         how = (
@@ -98,7 +102,7 @@ def proof(fit: TableResult) -> str:
     if fit.converged:
         return (
             f"Proven: no coefficient is further than {upper(error)} standard errors from "
-            "what the pooled rows would give."
+            f"{exact(fit)}."
         )
     wanted = f"the requested error is {trim(fit.tol, 2)} standard errors"
     bound = "no bound at all is proven"
@@ -130,25 +134,35 @@ def is_effect(fit: TableResult, c: Coefficient) -> bool:
 def about(fit: TableResult) -> str:
     """What stands above their list."""
     effects = _listed(fit)
-    listed = fit.original_table.loc[[c.label for c in effects]]
-    clear = (listed["ci_low"] > 0) | (listed["ci_high"] < 0)
+    clear = _clear(fit, effects)
     apart = "Some terms have no effect of their own, for example the terms of an interaction. This "
     apart = f"{apart}list leaves out such terms. " if any(entangled(fit)) else ""
     which = "the effects that the data show most clearly: their coefficients are"
     end = "A clear effect is not always large or important."
-    if not clear.any():
+    if not clear:
         none = 0 if fit.ratio is None else 1
         end = f"No effect in this list is clear: each interval includes {none}."
+        if _clear(fit, strongest(fit)):
+            end += (
+                " But the regression table has coefficients outside this list whose intervals do "
+                "not include 0."
+            )
         which = "the effects whose coefficients are"
     if not apart and len(effects) == sum(is_effect(fit, c) for c in fit.coefficients):
         which = "all effects. The clearest effect stands first: its coefficient is"
     scaled = any(unit_of(fit, c).size != 1 for c in effects)
-    step = STEP if scaled else ""
+    step = f"The size of an increase {STEP} " if scaled else ""
     return (
         f"{apart}This list has {which} furthest from zero, counted in standard errors. "
         f"Each effect is for a change of one column, while the other columns do not change. "
         f"{step}{end}"
     )
+
+
+def _clear(fit: TableResult, effects: list[Coefficient]) -> bool:
+    """Whether an interval lies on one side of 0."""
+    table = fit.original_table.loc[[c.label for c in effects]]
+    return bool(((table["ci_low"] > 0) | (table["ci_high"] < 0)).any())
 
 
 def effects(fit: TableResult) -> list[str]:
@@ -241,45 +255,6 @@ def _of_one_row(fit: TableResult) -> list[str]:
         f"{count(alone, 'site')} of {count(fit.n_sites)} {have}: the sums of a site with one row "
         "reveal this row."
     ]
-
-
-def trust(fit: TableResult) -> list[str]:
-    """What the numbers depend on, and what a dishonest site could still do; of one table without
-    sites there is nothing to say."""
-    if fit.pooled and fit.n_sites < 2:
-        return []
-    lie = (
-        "If a site invents rows and sends consistent sums of these rows, the "
-        "invented rows change this table as real rows would. No check of sums can "
-        "find invented rows."
-    )
-    if fit.hinge is None:
-        whose = (
-            "Only sums over all sites are known, so nobody can say which site changes "
-            "the table most."
-        )
-        return [lie, whose]
-    site, name, change = fit.hinge
-    if math.isinf(change):
-        return [
-            lie,
-            f"The coefficient of {name!r} depends on the site {site!r}: the rows of the other "
-            "sites alone do not determine this coefficient.",
-        ]
-    size, more = f"{roughly(abs(change))} standard errors", "higher" if change > 0 else "lower"
-    whose = f"Without the site {site!r}, the coefficient of {name!r} would be {more} by {size}"
-    return [
-        lie,
-        (
-            f"{whose} (estimated with one Newton step). By this estimate, no other site has a "
-            "larger influence on a coefficient."
-        ),
-    ]
-
-
-def roughly(change: float) -> str:
-    """One Newton step is no refit: a second digit only where the first alone says too little."""
-    return f"about {number(change, 2 if abs(change) >= 1 else 1)}"
 
 
 def _what(fit: TableResult, c: Coefficient, of: str) -> str:
