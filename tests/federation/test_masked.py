@@ -21,6 +21,7 @@ from feddcd.cli.app import main
 from feddcd.durable.codec import pack, unpack
 from feddcd.durable.mask_keys import MaskKeys
 from feddcd.federation import sign_up
+from feddcd.federation._next_step import start_again
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.coordinator._ending import next_step
@@ -774,7 +775,7 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
         run(home)
     if approval == "none":  # nobody else has decided yet
         left = "a sum needs at least 3 sites, and only east and north can take part"
-        ask = next_step({"south": REFUSED}, events(home, "job")[-1]["job"])
+        ask = next_step({"south": REFUSED}, events(home, "job")[-1]["job"], start_again(home))
         alone = f"there is no table: {left}. Refused: south: {REFUSED}. {ask}"
         assert str(found.value) == alone
         assert {event["site"] for event in events(home, "refused")} == {"south"}
@@ -785,7 +786,8 @@ def test_each_who_refused_is_named_whether_a_person_did_or_a_rule(tmp_path, appr
         run(home)
     told = [f"{site}: {REFUSED}" for site in SITES]
     left = "a sum needs at least 3 sites, and no site can take part"
-    ask = next_step(dict.fromkeys(SITES, REFUSED), events(home, "job")[-1]["job"])
+    job, again = events(home, "job")[-1]["job"], start_again(home)
+    ask = next_step(dict.fromkeys(SITES, REFUSED), job, again)
     each = f"east, north and south (each: {REFUSED})"
     assert str(found.value) == f"there is no table: {left}. Refused: {each}. {ask}"
     assert [event["reason"] for event in events(home, "refused")][-3:] == told

@@ -12,7 +12,7 @@ from feddcd.cli._studies import study_command
 from feddcd.cli._tables import show_event
 from feddcd.cli.app import main
 from feddcd.federation import status
-from feddcd.federation._next_step import PAUSE, next_step, waits_in_words
+from feddcd.federation._next_step import PAUSE, next_step, start_again, waits_in_words
 from feddcd.federation.about import StudyEnd
 from feddcd.federation.config import Config
 from feddcd.federation.coordinator._ending import too_few
@@ -49,7 +49,7 @@ def site(home):
 def test_a_site_that_does_not_run_is_started_before_a_person_decides(site):
     told = status_of(site)["next"]
     assert told == (
-        "start this site: feddcd federation site fed/sites/east. Then read the jobs that wait for "
+        "start this site: feddcd federation site fed/sites/east. Then read what waits for "
         "you, and decide: feddcd federation approve fed/sites/east"
     )
 
@@ -115,7 +115,10 @@ def test_what_to_do_after_a_failure_is_said_once(home, monkeypatch):
     study = want(home, "first", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
     study.note("refused", site="east", reason=f"east: {REFUSED}")
     more = "With another setting the others go on."
-    error = too_few("few sites", {"east": f"east: {REFUSED}"}, more, JOB[:8])
+    error = too_few(
+        "few sites", {"east": f"east: {REFUSED}"}, more, JOB[:8], again=start_again(study)
+    )
+    assert f"Then start the study again: feddcd federation study fed first. {more}" in str(error)
     note_state(study, "failed", time=1.0, reason=str(error))
     (row,) = [line for line in lines_of(status_of(home.path)) if line.startswith("study ")]
     assert row.endswith(str(error)), "the next step is to open the port"

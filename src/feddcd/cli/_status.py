@@ -32,7 +32,7 @@ from ._terminal import say, say_lines
 
 REFRESH_S = 5
 TOLD_NEXT = ("Next: ask the people at", "Next: check the name")  # which the next step says as well
-AGAIN = "Then give the same command again."  # after it: what else can be done
+AGAIN = "Then start the study again: "  # after it: the command, then what else can be done
 PORT = 8093  # of the page, if nobody else has it
 CLOSED = "closed, because the command `feddcd federation serve` does not run"
 HOSTS = ("127.0.0.1", "localhost")  # other names lead here only by a trick of a stranger's page
@@ -148,7 +148,7 @@ def _shortened(studies: Sequence[Mapping[str, Any]], next: str) -> list[Mapping[
     named = {word.strip(".,") for word in next.split()}
 
     def short(study: Mapping[str, Any]) -> str:
-        more = study["reason"].partition(AGAIN)[2]
+        more = study["reason"].partition(AGAIN)[2].partition(f" {study['study']}.")[2]
         if study.get("time", 0.0) < last:
             return study["short"]
         told = study["refused"] and any(words in study["reason"] for words in TOLD_NEXT)

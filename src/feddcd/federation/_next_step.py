@@ -10,7 +10,7 @@ from ..sums.roster import FEWEST
 from .folder import STUDY, FederationFolder
 from .machine.studies import OPEN
 from .site.told import lacked_by
-from .trial import is_trial, next_in_trial
+from .trial import is_trial, next_in_trial, trial_of
 
 MOST_BYTES = 1 << 24  # of the file of a study
 BEGIN_S = 60.0  # after the port was opened: sites connect by themselves
@@ -55,6 +55,15 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         return f"{told}. Meanwhile: {calls}" if calls else told
     told = told or (_after_failure(at, failed, held) if failed else _new_study(at, by_state))
     return _calls(at, held) or told
+
+
+def start_again(folder: FederationFolder) -> str:
+    """The command for a study that runs now and ends without a result."""
+    trial = trial_of(folder)
+    if trial and trial["state"] == "running":
+        return trial["command"]
+    at = shlex.quote(shown(folder.path))
+    return f"feddcd federation {f'study {at} {folder.study}' if folder.study else f'up {at}'}"
 
 
 def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:

@@ -221,7 +221,7 @@ def _at(path: Path) -> str:
 
 def _to_read(kinds: list[str]) -> str:
     if LIST not in kinds:
-        return "read the jobs that wait for you"
+        return "read what waits for you"
     told = "read the list of sites that waits for you, compare its roster words by phone"
     return told if set(kinds) == {LIST} else f"{told}, then read the jobs"
 

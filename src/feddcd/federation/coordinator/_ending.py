@@ -49,8 +49,8 @@ SKEWED = (
 AT_ONE_SITE = "its values differ at only"  # a site's words of the rule min_sites
 SAME_WORDS = (
     "Next: if other sites have other words for the same level, ask all sites to use the same "
-    "words. Then give the same command again. If the sites really have different levels, make a "
-    "new job without this column."
+    "words. Then start the study again. If the sites really have different levels, make a new job "
+    "without this column."
 )
 
 
@@ -97,13 +97,14 @@ def left_over(sites: Iterable[str]) -> str:
     return f"a sum needs at least {FEWEST} sites, and {told}"
 
 
-def next_step(refused: Mapping[str, str], job: str = "") -> str:
-    """What the person at the coordinator can do now, and whom to call."""
+def next_step(refused: Mapping[str, str], job: str = "", again: str = "") -> str:
+    """What the person at the coordinator can do now, and whom to call. `again`: the command that
+    starts the study again; where people read this, others were named before."""
     if column := lacked_by(refused):
         names = sentence_list(sorted(refused))
         return (
             f"Next: check the name {column} in the job file, because {names} "
-            "have no column of this name. Then give the same command with the corrected job file. "
+            "have no column of this name. Then start the study again with the corrected job file. "
             "If the name is right, ask the people at these sites to add the column."
         )
     ruled = any(kind_of(reason) == "rules" for reason in refused.values())
@@ -115,7 +116,7 @@ def next_step(refused: Mapping[str, str], job: str = "") -> str:
         f"Next: ask the people at {sentence_list(sorted(refused))} for the reason. At a site, "
         "this command shows the reason: feddcd federation outgoing SITE_DIR --log. "
         f"{denied if ruled else ''}"
-        "Then give the same command again."
+        f"Then start the study again{': ' * bool(again)}{again}."
     )
 
 
@@ -125,10 +126,11 @@ def too_few(
     more: str = "",
     job: str = "",
     head: str = "there is no table",
+    again: str = "",
 ) -> TooFewSites:
     """For the person at the coordinator: what happened, who refused, and what can be done now."""
     said = _each(refused)
-    parts = (f"Refused: {said}.", next_step(refused, job)) if said else ()
+    parts = (f"Refused: {said}.", next_step(refused, job, again)) if said else ()
     told = filter(None, (f"{head}: {why}.", *parts, more))
     return TooFewSites(told, refused)
 
@@ -150,6 +152,7 @@ def broken_off(
     plan: Any = None,
     job: str = "",
     lone: str = "",
+    again: str = "",
 ) -> TooFewSites:
     """Sites of a job refused, and these are left. Why is not known here: what can be said of it
     is the same for all reasons, but for levels that exist at one site (`lone`)."""
@@ -159,7 +162,8 @@ def broken_off(
     if lone and all(AT_ONE_SITE in reason for reason in refused.values()):
         told = (f"there is no table: {why}.", f"Refused: {_each(refused)}.", lone, SAME_WORDS, more)
         return TooFewSites(filter(None, told), refused)
-    return too_few(why, refused, " ".join(filter(None, (skewed, more))), job)
+    more = " ".join(filter(None, (skewed, more)))
+    return too_few(why, refused, more, job, again=again)
 
 
 def end_of(folder: FederationFolder, error: FeddcdError) -> StudyEnd:

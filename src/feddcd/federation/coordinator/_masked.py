@@ -206,8 +206,8 @@ class MaskedRun:
                 away = ", ".join(sorted(set(requests) - set(held)))
                 told = (
                     f"the coordinator waited {spoken(self.patience.limit)}, but got no answer from "
-                    f"these sites: {away}. Nothing is lost: give the same command again, and the "
-                    "job continues"
+                    f"these sites: {away}. Nothing is lost: start the study again, and the job "
+                    "continues"
                 )
                 raise Stalled(told, sorted(set(requests) - set(held)))
         return {site: held[site] for site in sorted(held)}

@@ -118,7 +118,7 @@ class MaskedTraining:
         raise Stalled(
             f"this training needs all of its {self.terms.clients} sites. These sites "
             f"are connected and have data that fit the training: {', '.join(here) or 'none'}. "
-            "Start the other sites, then give the same command again"
+            "Start the other sites, then start the training again"
         )
 
     def _misfit(self, offer) -> str:

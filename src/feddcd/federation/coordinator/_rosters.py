@@ -13,6 +13,7 @@ from ..._text import spoken
 from ...sums.roster import FEWEST, Roster
 from ...sums.signing import verify_roster
 from .. import wire
+from .._next_step import start_again
 from ..enrolment.desk import members
 from ..folder import FederationFolder, about_of
 from ..roster import ROSTER, keep_earlier, load_roster, next_roster
@@ -99,7 +100,7 @@ def _collect(
             told = (
                 "no sum is possible, because not all sites signed the roster (the list of sites).",
                 f"Refused: {'; '.join(denied)}.",
-                next_step(sites),
+                next_step(sites, again=start_again(folder)),
             )
             raise TooFewSites(told, sites)
         if unsigned(proposed) and patience.late():
@@ -107,8 +108,8 @@ def _collect(
             late = (
                 f"the coordinator waited {spoken(patience.limit)}, but {told} did not sign the "
                 "roster (the list of sites). A person at each of these sites has to approve the "
-                "list, with: feddcd federation approve SITE_DIR. Then give the same "
-                "command again"
+                "list, with: feddcd federation approve SITE_DIR. Then start the study "
+                f"again: {start_again(folder)}"
             )
             raise Stalled(late, unsigned(proposed))
         time.sleep(PAUSE_S if unsigned(proposed) else 0)

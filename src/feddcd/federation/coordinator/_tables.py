@@ -32,6 +32,7 @@ from ...analysis.protocol import (
 from ...analysis.registry import ANALYSES, scrutiny
 from ...sums.roster import FEWEST
 from .. import wire
+from .._next_step import start_again
 from ..config import Config
 from ..folder import FederationFolder, about_data, about_of
 from ..roster import ROSTER
@@ -83,7 +84,8 @@ class AnalysisRun:
             if len(cohort.sites) < self.config.fewest:
                 told = f"a table needs {self.config.fewest} sites with columns that fit together"
                 told = f"{told}, but the number of sites that can take part is"
-                raise too_few(f"{told} {len(cohort.sites)}", self.refused)
+                again = start_again(self.folder)
+                raise too_few(f"{told} {len(cohort.sites)}", self.refused, again=again)
             try:
                 if self._mode(cohort.sites) == "sum":
                     return self._summed(cohort)
@@ -123,7 +125,8 @@ class AnalysisRun:
         if len(sites) < FEWEST:
             # where a site refused, its people are asked first: they decide, or have to mend it
             more = "" if said or self.refused or len(sites) < self.config.fewest else EACH
-            raise too_few(left_over(sites), self.refused, more)
+            again = start_again(self.folder)
+            raise too_few(left_over(sites), self.refused, more, again=again)
         return "sum"
 
     def _summed(self, cohort: Agreement) -> AnalysisResult:
@@ -147,7 +150,8 @@ class AnalysisRun:
                 left = [site for site in run.job.cohort if site not in self.refused]
                 all_ = dict(self.refused)  # with who was left out before: then too few are left
                 sites = all_ if few else {site: why for site, why in all_.items() if why in gone}
-                raise broken_off(left, sites, self.plan, run.job.short, self.lone) from None
+                told = run.job.short, self.lone, start_again(self.folder)
+                raise broken_off(left, sites, self.plan, *told) from None
             raise
         except FeddcdError as error:
             if not isinstance(error, Stalled):

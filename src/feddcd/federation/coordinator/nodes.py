@@ -242,7 +242,7 @@ def unanswered(patience: float, sites: Iterable[str]) -> Stalled:
     sites = list(sites)
     waited, names = f"the coordinator waited {spoken(patience)}", ", ".join(sites)
     told = f"{waited}, but got no answer from these sites: {names}"
-    return Stalled(f"{told}. Give the same command again when these sites can answer", sites)
+    return Stalled(f"{told}. Start the study again when these sites can answer", sites)
 
 
 def _read(client: str, data: bytes | None, most: int) -> Envelope | None:

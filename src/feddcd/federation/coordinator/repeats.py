@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ...sums.job import Job
-from .._next_step import allow_repeat, sites_named
+from .._next_step import allow_repeat, sites_named, start_again
 from ..about import ALONE
 from ..folder import FederationFolder
 from ._ending import too_few
@@ -37,7 +37,8 @@ def check_repeat(
             )
             reasons = {site: refused[site] for site in gone if site in refused}
             folder.note("repeats", without=gone)
-            raise too_few(told, reasons, allow_repeat(folder, gone), head="there is no new table")
+            more, again = allow_repeat(folder, gone), start_again(folder)
+            raise too_few(told, reasons, more, head="there is no new table", again=again)
 
 
 def repeats_to_avoid(folder: FederationFolder, gone: Collection[str]) -> list[str]:
