@@ -79,11 +79,20 @@ def test_an_approval_shows_all_that_is_asked():
     lines = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north")))
     without = SiteRows(RegressionPlan("y ~ age", "gaussian"), None, 9, columns=("age", "y"))
     plain = "\n".join(describe_job(without, columns, "sum", 50, ("east", "north")))
-    assert "made from 2 columns of the model and the outcome;" in plain
+    assert "made from 2 columns of the model ('Intercept', 'age') and the outcome;" in plain
     assert "column of weights" not in plain
+    rows = SiteRows(
+        RegressionPlan("y ~ age", complete=["crp"]), None, 9, columns=("age", "y", "crp")
+    )
+    beside = "\n".join(describe_job(rows, columns, "sum", 50, ("east", "north")))
+    assert "  columns of this site that the job uses: 'age', 'y'\n" in beside
+    assert "every row must also have a value in these columns: ['crp']" in beside
     for said in ("'w8'", "'exposure'", "'ward'", "['crp']", "standard errors: 'cluster'"):
         assert said in lines
-    assert "made from 2 columns of the model, the outcome and the weight;" in lines
+    assert (
+        "made from 2 columns of the model ('Intercept', 'age'), the outcome and the weight;"
+        in lines
+    )
 
 
 def test_only_the_person_at_the_site_changes_a_denial(tmp_path):
@@ -142,7 +151,9 @@ def test_where_nothing_waits_a_job_may_still_come(tmp_path, monkeypatch):
 
 def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monkeypatch, capsys):
     refused = {"north": f"north: {words.REFUSED}"}
-    errors = [broken_off(left, refused) for left in (["east"], ["east", "south", "west"])]
+    errors = [
+        broken_off(left, refused, again="CMD") for left in (["east"], ["east", "south", "west"])
+    ]
     few, begun = map(str, errors)
     assert "a sum needs at least 3 sites, and only east can take part." in few
     assert "a site refused to continue after the first answers" in begun
@@ -152,7 +163,7 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
         assert f"Refused: north: {words.REFUSED}." in text
         assert "Next: ask the people at north for the reason." in text
         assert "a person there can still approve it, with: feddcd federation approve" in text
-        assert "Then give the same command again." in text
+        assert text.partition(" If you")[0].endswith(" Then start the study again: CMD.")
     complain(errors[0])
     lines = capsys.readouterr().err.splitlines()
     assert [line[:10] for line in lines] == ["error: the", "  Refused:", "  Next: as"]

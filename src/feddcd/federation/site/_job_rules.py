@@ -95,7 +95,7 @@ class JobRules:
         self._out = Outgoing(
             kind, self._analysis.method, rows.columns, rows.n, parameters,
             rows.classes, rows.levels, self._sites, {}, mode="sum",
-            complete=only_complete(rows, self._analysis),
+            complete=only_complete(rows.plan, rows.columns),
         )  # fmt: skip
         self._release.check(self._out, self._request)
 

@@ -145,7 +145,7 @@ def sums(
     out = Outgoing(
         question.reveals, analysis.method, rows.columns, rows.n, question.parameters,
         rows.classes, rows.levels, len(meta["agreed"]["sites"]), {},
-        complete=only_complete(rows, analysis),
+        complete=only_complete(plan, rows.columns),
     )  # fmt: skip
     check(out)
     check_answer(policy, rows, analysis, question, facts, memory)

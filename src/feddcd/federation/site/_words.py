@@ -10,7 +10,8 @@ import numpy as np
 
 from ..._text import listed, plural, printable, sentence_list
 from ...analysis.blocks import may_leave
-from ...analysis.protocol import Analysis, Misfit, Offered, SiteRows
+from ...analysis.protocol import Misfit, Offered, SiteRows
+from ...analysis.registry import ANALYSES
 from ...data.codebook import Codebook
 from ...data.conform import caps_of
 from ._asker import VERDICT
@@ -133,19 +134,20 @@ def _leaves(columns: Mapping[str, np.ndarray], plan: Any) -> str:
         sums = f", sums and sums of squares of {plural(len(model), 'column')}" if model else ""
         told = f"counts{sums}"
         return told if plan.quantiles == "none" else f"{told}, and counts in ranges for quantiles"
-    made = [plural(len(model), "column") + " of the model", *(f"the {name}" for name in beside)]
+    of = f"{plural(len(model), 'column')} of the model ({listed(model, 8)})"
+    made = [of, *(f"the {name}" for name in beside)]
     return f"sums over the rows of this site, made from {sentence_list(made)}"
 
 
-def only_complete(rows: SiteRows, analysis: Analysis) -> tuple[str, ...]:
+def only_complete(plan: Any, entering: Sequence[str]) -> tuple[str, ...]:
     """Columns of a job in which a row needs a value, and of which no number leaves."""
-    if not getattr(rows.plan, "complete", ()):
+    if not getattr(plan, "complete", ()):
         return ()
     try:
-        used = analysis.columns(dataclasses.replace(rows.plan, complete=[]), rows.columns)
+        used = ANALYSES[plan.analysis].columns(dataclasses.replace(plan, complete=[]), entering)
     except Misfit:
         return ()
-    return tuple(name for name in rows.columns if name not in used)
+    return tuple(name for name in entering if name not in used)
 
 
 def describe_refused(plan: Any, entering: Sequence[str], sites: Sequence[str]) -> list[str]:
@@ -208,11 +210,12 @@ def describe_plan(
 
 
 def _asked(plan: Any, entering: Sequence[str]) -> list[str]:
-    formula = getattr(plan, "formula", None)
+    formula, beside = getattr(plan, "formula", None), only_complete(plan, entering)
+    used = [name for name in entering if name not in beside]
     return [
         f"  analysis: {plan.analysis!r}" + (f", family {plan.family!r}" if formula else ""),
         *([f"  formula: {formula!r}"] if formula else []),
-        f"  columns of this site that the job uses: {', '.join(map(repr, entering))}",
+        f"  columns of this site that the job uses: {', '.join(map(repr, used))}",
         *(f"  {words}: {value!r}" for name, words in ASKED.items() if (value := _of(plan, name))),
     ]
 
