@@ -191,6 +191,8 @@ def test_a_refusal_that_is_certain_is_said_at_once(tmp_path, monkeypatch, rows, 
     assert done.exit_code == 0, done.output
     told = " ".join(done.output.split())
     assert told.count("will refuse this job") == (1 if why and careful else 0), told
+    none = "with these data, feddcd found no site that refuses this job"
+    assert (none in told) == (careful and not why)
     if why and careful:
         note = "note: with these data, the site 'north' will refuse this job, even if a person"
         assert f"{note} approves it. Reason: " in told

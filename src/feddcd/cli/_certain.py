@@ -8,8 +8,8 @@ from ..analysis.protocol import TWO_SITES
 from ..federation.folder import FederationFolder, load_places
 from ..federation.site.policy import FILE, UNTRAINED
 from ..sums.roster import FEWEST
-from ._habits import found
-from ._terminal import warn
+from ._habits import as_json, found
+from ._terminal import note, say, warn
 
 
 def warn_of_two(plan: Any, sites: Sequence[str]) -> None:
@@ -31,6 +31,9 @@ def warn_certain(folder: FederationFolder, more: str = "") -> None:
     places = load_places(folder)
     refused = certain_refusals(places, plan)
     found(**{"foreseen" if more else "refused": refused})  # a run has its own word for the second
+    if not refused:
+        tell = note if as_json() else say
+        tell("with these data, feddcd found no site that refuses this job")
     for site, why in refused.items():
         warn(
             f"with these data, the site {site!r} will refuse this job, even if a person approves "
