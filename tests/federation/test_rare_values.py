@@ -20,8 +20,10 @@ from feddcd.analysis.registry import ANALYSES
 from feddcd.data.capping import Capping, by_others, proposal, proposals
 from feddcd.data.draft import draft
 from feddcd.data.frames import read_frame
+from feddcd.federation.site import _rare
 from feddcd.federation.site import answer as site
 from feddcd.federation.site._again import check_changes, check_joint, check_steep
+from feddcd.federation.site._foreseen import RISK
 from feddcd.federation.site._rare import rare_in
 from feddcd.federation.site.approval import approve, waiting, words_of
 from feddcd.federation.site.policy import Policy
@@ -428,3 +430,16 @@ def test_two_jobs_with_different_caps_do_not_differ_by_few_rows(tmp_path):
     assert log(own)[-1]["rule"] == "alike"
     write_book(own.folder, age={"cap": [65, 80], "step": 5})  # many rows change
     assert said(own, "dead ~ age + sqrt(crp)") == "sums"
+
+
+@pytest.mark.parametrize(
+    ("why", "told"),
+    [
+        ("rule 'cells'", "A cap does not help here: {} would refuse this job (rule 'cells')"),
+        (RISK, "A cap perhaps does not help here: {} could refuse this job"),
+    ],
+)
+def test_a_cap_that_is_only_a_risk_is_said_to_be_one(why, told):
+    lines = "cap = [60, 85] and step = 5 would protect these rows, but then the rules of this site"
+    said = _rare._remedy("age", Capping((60, 85), 5), patients()[0], why)
+    assert said.startswith(told.format(lines))

@@ -1,5 +1,7 @@
-"""How many hospitals of the tutorial refuse under which rules, as two pages say."""
+"""How many hospitals of the tutorial refuse under which rules, as two pages say; and a small one
+that a person may approve, although the trial of its own rows was refused."""
 
+import json
 import re
 from collections import Counter
 
@@ -8,9 +10,15 @@ import pytest
 from docs_blocks import DOCS, blocks
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.federation.config import Config
+from feddcd.federation.coordinator import _tables as tables
+from feddcd.federation.coordinator.coordinator import coordinate
+from feddcd.federation.coordinator.nodes import LocalExchange
 from feddcd.federation.folder import load_places
 from feddcd.federation.machine.init import create
+from feddcd.federation.site import _foreseen, approval
+from feddcd.federation.site._asker import VERDICT
 from feddcd.federation.site.certain import certain_refusals
+from feddcd.federation.site.log import read_log
 
 RULES, TUTORIAL = (
     " ".join((DOCS / page).read_text().split()) for page in ("rules.md", "tutorial.md")
@@ -55,3 +63,35 @@ def test_the_pages_say_how_many_hospitals_refuse(
     assert f"| {told}" in RULES
     if policy == "" and formula == OF_ALL:
         assert "with the model of this page, 7 of 12 hospitals refuse" in TUTORIAL
+
+
+def test_a_job_that_was_refused_in_the_trial_of_a_site_can_get_all_answers(
+    hospitals, tmp_path, monkeypatch
+):
+    """From question 2 on, the real job asks at other coefficients than the trial. Only at the site
+    of the tutorial that says so, somebody decides here."""
+    monkeypatch.setattr(tables, "PAUSE_S", 0.01)
+    monkeypatch.setattr(approval, "FIRST_S", 0.001)
+    plan = RegressionPlan(family="binomial", formula=OF_ALL)
+    config = Config("t", plan=plan)
+    home = create(tmp_path / "fed", list(hospitals), config, data=hospitals, careful=True)
+    for name in hospitals:
+        who = "job" if name == "h05" else "none"
+        text = f'{SUM}max_share = 0.8\napprove = "{who}"\ncomplete = true\n'
+        (home.site(name) / "policy.toml").write_text(text)
+    small, read = home.site("h05"), []
+
+    def person(_):
+        for id in approval.waiting(small):
+            read.append("\n".join(approval.words_of(small, id)))
+            approval.approve(small, id)
+
+    coordinate(LocalExchange(load_places(home)), {"folder": str(home.path)}, person)
+    names, job = read
+    assert "asks for names and levels" in names
+    assert VERDICT not in job
+    assert "In this trial, the rules refused question 2. The reason is the rule 'steep'" in job
+    assert job.endswith(_foreseen.RISK.replace("\n", "\n    "))
+    table = json.loads((home.results / "glm" / "model.json").read_text())
+    assert table["sites"] == len(hospitals) == 12
+    assert not any("refused" in line for line in read_log(small))

@@ -1,8 +1,9 @@
 """What a person should know before agreeing: which question of a job the rules would refuse.
 
-Dominance, steps and changes depend on the points that are asked for, and these on all sites' sums.
-So the job is tried on this site's rows alone. What is found is shown to the person, and to nobody
-else.
+The first question follows from the plan and from what the sites agreed on, so a refusal of it is
+certain. Dominance, steps and changes depend on the points that are asked for later, and these on
+all sites' sums. So the job is tried on this site's rows alone, and a refusal of a later question is
+only a risk. What is found is shown to the person, and to nobody else.
 """
 
 import json
@@ -19,25 +20,30 @@ from ...data.capping import Capping
 from ._again import check_changes, check_joint, check_steep
 from ._earlier import earlier_jobs
 from ._overlaps import as_told
-from .log_words import WOULD_END
+from .log_words import COULD_REFUSE, WOULD_END
 from .memory import Memory
 from .policy import Policy, Ruled
 from .rules import JobFacts, check_answer, check_columns, earlier_columns, hides_cells
 
 MOST_WORK = 200_000_000  # rows times pairs of columns: above, the first question is enough
 MOST_QUESTIONS = 12
+TRIED = "feddcd tried this job with the rows of this site alone"
+OF_ALL = (
+    "After question 1, all questions of the real job depend on the sums of all sites, which this "
+    f"site does not know yet. So {COULD_REFUSE}"
+)
 LATER = (
-    "The questions of the real job depend on the sums of all sites, which this site does not know "
-    "yet. So the rules can refuse a question after you approve, for example if few rows give most "
-    "of a sum (rule 'dominance'). Then the job ends, and the log of this site says why"
+    f"{OF_ALL}, for example if few rows give most of a sum (rule 'dominance'). Then the job ends, "
+    "and the log of this site says why"
 )
-PASSED = (
-    "feddcd tried this job with the rows of this site alone, and the rules would not refuse any "
-    f"question. {LATER}"
-)
+PASSED = f"{TRIED}, and the rules refused no question. {LATER}"
 PART = (
     "feddcd could try only a part of this job with the rows of this site alone, and the rules "
-    f"would not refuse any question of this part. {LATER}"
+    f"refused no question of this part. {LATER}"
+)
+RISK = (
+    f"{OF_ALL}, or accept all questions.\nYou can approve. If the rules then refuse a question, no "
+    "sums of this question leave, the job ends without a result, and the log of this site says why"
 )
 
 
@@ -61,8 +67,8 @@ def refused_with(
     memory: Memory,
     caps: Mapping[str, Capping],
 ) -> str:
-    """Which rule would refuse the job if the codebook had these caps, too; nothing if none does, as
-    far as this site can know. Nothing is remembered of it."""
+    """Which rule would or could refuse the job if the codebook had these caps, too; nothing if none
+    does, as far as this site can know. Nothing is remembered of it."""
     if facts.rebuild is None:
         return ""
     held = json.loads(facts.caps or "{}") | {name: each.plain() for name, each in caps.items()}
@@ -96,13 +102,17 @@ def _tried(
         if replay.begun > 1:  # without a column
             break
         if why := _refused(policy, rows, analysis, asked, facts, before, earlier):
-            return (
-                "feddcd tried this job with the rows of this site alone. The rules would refuse "
-                f"question {number}, {WOULD_END}. The reason is the {why}"
-            )
+            return _told(number, why)
         before.append(asked)
         replay.step(analysis.answer(rows._replace(least=0, alone=False), asked))
     return PART
+
+
+def _told(number: int, why: str) -> str:
+    if number == 1:
+        return f"{TRIED}. The rules would refuse question 1, {WOULD_END}. The reason is the {why}"
+    refused = f"{TRIED}. In this trial, the rules refused question {number}"
+    return f"{refused}. The reason is the {why.rstrip('.')}.\n{RISK}"
 
 
 def _refused(

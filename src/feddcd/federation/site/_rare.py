@@ -20,6 +20,7 @@ from ...analysis.protocol import SiteRows
 from ...data.capping import Capping, by_others, is_guessable, proposals
 from ...data.draft import toml_key
 from ...formula import read_formula
+from .log_words import COULD_REFUSE
 from .policy import Policy, Ruled
 
 RULE = "rare_values"
@@ -114,8 +115,9 @@ def _remedy(name: str, found: Capping | None, x: np.ndarray, why: str) -> str:
     if why:
         rule = re.search(r"rule '\w+'", why)
         named = f" ({rule[0]})" if rule else ""
-        told = f"{lines} would protect these rows, but then the rules of this site would refuse"
-        return f"A cap does not help here: {told} this job{named}. {INSTEAD}"
+        perhaps, refuse = ("perhaps ", "could") if COULD_REFUSE in why else ("", "would")
+        told = f"{lines} would protect these rows, but then the rules of this site {refuse} refuse"
+        return f"A cap {perhaps}does not help here: {told} this job{named}. {INSTEAD}"
     low, high = found.ends
     beyond, capped = int(np.sum((x < low) | (x > high))), found.of(x)
     kept, left = 100 * float(np.corrcoef(capped, x)[0, 1]) ** 2, len(np.unique(capped))

@@ -29,6 +29,7 @@ UNTOLD = "This reason stays at this site."
 TOLD = "The coordinator reads only this: {refused}."  # not the details after it
 IN_VAIN = "even if you approve, the rules of this site refuse this request"  # to who decides
 WOULD_END = "and the job would end"  # to who decides, of a job that was tried
+COULD_REFUSE = "the rules could refuse a question after you approve"  # of the same, as a risk
 AFTER_DENIAL = "if you deny, there is a risk, because this site answered an earlier job"
 
 
