@@ -103,6 +103,7 @@ NETWORK = "asks the publishers of data; tests/data/test_fetch.py asks a server o
 SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos plays, starts it"
 FILES = "needs files that have to be fetched, and measures for minutes"
 MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs some sites"
+PERSONS = "waits for people at 12 sites; test_small_hospitals.py approves the same job"
 NOT_RUN = {  # what is printed and not run, and why
     "index.md": {"pip install feddcd": INDEX},
     "README.md": {
@@ -148,7 +149,13 @@ NOT_RUN = {  # what is printed and not run, and why
         "python benchmarks/unpenalised.py": "measures for twenty minutes",
     },
     "relatives.md": {"python benchmarks/relatives.py": "measures for minutes"},
-    "tutorial.md": {"feddcd federation up fed": MANY},
+    "tutorial.md": {
+        "feddcd federation up fed": MANY,
+        "feddcd federation init fed2 --careful --job plan/job.toml --data patients.csv "
+        "--group hospital": PERSONS,
+        "feddcd federation simulate fed2": PERSONS,
+        "feddcd federation approve ${file%/outgoing/*} $(basename $file .json)": PERSONS,
+    },
 }
 
 
