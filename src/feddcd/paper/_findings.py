@@ -6,20 +6,27 @@ from collections.abc import Sequence
 
 from .._text import count, percent, sentence_list
 from ._tables import OTHER, Row, fewest, most_accurate, name_of, title_of, together, with_vectors
+from .cells import PAPER_PROBLEMS
 
 VARIANTS = {
-    "paper": "as the paper’s text describes them",
+    "paper": "as the paper’s text describes them (for some methods with tuned step sizes)",
     "authors": "as the authors’ code runs them",
 }
 
 
-def lead(variant: str, seeds: int, table2: Sequence[Row]) -> str:
+def lead(variant: str, seeds: int, table2: Sequence[Row], rows: Sequence[Row]) -> str:
     how = VARIANTS.get(variant, f"variant {variant}")
     return " ".join([
         f"The experiments of the paper {how}, with {count(seeds, 'seed')}.",
+        *_other_data(rows),
         *_agreement(table2, "paper", "the paper’s number of rounds"),
         *_agreement(table2, "authors", "the number of rounds in the authors’ own files"),
     ])  # fmt: skip
+
+
+def _other_data(rows: Sequence[Row]) -> list[str]:
+    others = [one for one in together(rows, "problem") if one[0]["problem"] not in PAPER_PROBLEMS]
+    return [f"The paper does not have the problem “{title_of(one)}”." for one in others]
 
 
 def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:

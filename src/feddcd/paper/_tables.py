@@ -8,9 +8,10 @@ import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from .._text import NONE, count, percent, scientific, trim
+from .._text import NONE, count, percent, scientific, sentence_list, trim
 from ..report.methods import title
 from ..report.tables import Bold, Group
+from . import cells
 from .cells import PROBLEMS
 
 Row = Mapping[str, Any]
@@ -115,18 +116,40 @@ def table2_blocks(rows: Sequence[Row]) -> list[Block]:
     blocks = []
     for block in together(with_vectors(rows), "problem", "data"):
         setups = sorted(together(block, "tau", "eps"), key=lambda s: (-s[0]["tau"], s[0]["eps"]))
-        name = lambda row: f"τ = {row['tau']}, ε = {scientific(row['eps'])}"
-        groups = [(name(rows[0]), _lines2(rows)) for rows in setups]
+        groups = [(_setup(rows[0]), _lines2(rows)) for rows in setups]
         best, notes = BEST_SEEN.get(block[0]["problem"]), _footnotes(block)
         there = {row["algorithm"] for row in block}
         told = {"scaffold": TWO_VECTORS, "accfeddcd": TWO_COHORTS}
         notes = [COUNTED, *(said for name, said in told.items() if name in there), *notes]
+        notes += _other_clients(block[0]["problem"])
         if best is not None:
             notes.insert(
                 0, f"The gap is the distance to {best}, the best objective that the authors found."
             )
         blocks.append(Block(title_of(block), notes, head, groups))
     return blocks
+
+
+def _setup(row: Row) -> str:
+    name = f"τ = {row['tau']}, ε = {scientific(row['eps'])}"
+    alike = [setup for setup in cells.TABLE2 if setup.tau(row["problem"]) == row["tau"]]
+    added = any(row["eps"] in setup.added for setup in alike)
+    return f"{name} (no such setup in the paper)" if added else name
+
+
+def _other_clients(problem: str) -> list[str]:
+    """Which numbers of clients in a round belong together, where the paper has more clients."""
+    here, paper = PROBLEMS[problem].clients, cells.PAPER_CLIENTS
+    if here == paper:
+        return []
+    ours, theirs = (
+        sentence_list([str(setup.tau_of(clients)) for setup in cells.TABLE2])
+        for clients in (here, paper)
+    )
+    return [
+        f"The paper has {paper} clients, and this problem has {here}. So τ = {ours} are in place "
+        f"of the paper’s τ = {theirs}."
+    ]
 
 
 def table3_blocks(rows: Sequence[Row]) -> list[Block]:

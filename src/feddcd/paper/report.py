@@ -69,7 +69,7 @@ def write_report(
     rows = [*table2, *table3]
     text = document(
         words.TITLE,
-        header(words.TITLE, _findings.lead(variant, seeds, table2)),
+        header(words.TITLE, _findings.lead(variant, seeds, table2, rows)),
         bullets([*_findings.findings(table2, table3), words.COHORTS, *_findings.beyond(rows)]),
         *(chart for name, chart in charts.items() if name not in late),
         _tables("Table 2: rounds to a gap", words.TABLE2, table2_blocks(table2)),
@@ -79,7 +79,7 @@ def write_report(
             "Where the paper, the authors’ code and this page differ",
             bullets([words.SCAFFOLD, *_findings.stand_ins(rows), *notes]),
         ),
-        footer({}, data=", ".join(dict.fromkeys(row["problem"] for row in rows))),
+        footer({}, data=", ".join(dict.fromkeys(row["data"] for row in rows))),
     )
     path = Path(folder) / "report.html"
     path.write_text(text, encoding="utf-8", newline="\n")

@@ -1,7 +1,5 @@
 """The paper's figures and tables again: cells in, pictures, tables and a report out. Tables 2 and 3
-stand beside what the paper printed and the authors' files; and in words for the report, where the
-paper, the authors' code and correct behaviour differ. docs/paper.md has each difference with the
-test that shows it."""
+stand beside what the paper printed and the authors' files."""
 
 import statistics
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +10,7 @@ import numpy as np
 
 from .._errors import SpecError
 from .._text import nearest
+from ._differences import differences
 from ._tables import median
 from .authors import AUTHORS_OPTIMUM, AuthorsRun, authors_run, load_authors
 from .cells import (
@@ -36,63 +35,6 @@ ORDER: tuple[str, ...] = ("fedavg", "fedprox", "scaffold", "feddcd", "accfeddcd"
 TWO_CLASS = (
     "The paper's authors report an objective that weights each client by its number of rows. The "
     "methods minimise the objective without these weights, so the authors' gap never reaches zero."
-)
-
-DIFFERENCES = (
-    "The authors use the step size eta = 0.99 for FedDCD and AccFedDCD. In the theory, the "
-    "step size is 1 (exact local solutions) or 1/4 (inexact). With `--variant paper`, feddcd "
-    "reads tuned step sizes from `paper/tuned.toml`, a file of feddcd: of FedDCD for softmax, "
-    "and of the primal methods for softmax and for the MLP. With this variant, AccFedDCD has the "
-    "step size 1, and so has FedDCD for the MLP.",
-    (
-        "AccFedDCD needs the ratio alpha/beta of the smallest to the largest curvature. The "
-        "paper's text takes this ratio as known, and the authors' code uses l2 in its place "
-        "(MLP: 30 l2). The variant `paper` estimates the ratio from the measured curvature. The "
-        "setting r is (tau-1)/(N-1) in the paper's text and tau/N in the authors' code."
-    ),
-    (
-        "The reported model is the mean of the cohort's models w_i, as in the authors' code. For "
-        "AccFedDCD, it is the mean of the second cohort. In the paper's text, the method returns "
-        "the model w_i of one random client."
-    ),
-    "The paper says that rows are divided among clients at random. The authors' code does not "
-    "shuffle: it cuts the file, in its order, into parts of equal size, one for each client.",
-    (
-        "Newton's method: the paper's text says 10 steps. The authors' code takes at most "
-        "50 steps, and stops earlier if the gradient is below 1e-6."
-    ),
-    (
-        "FedAvg and FedProx on softmax: the authors' code uses one sample for each step; the "
-        "paper's text does not say how many. With `--variant paper`, feddcd uses the step size and "
-        "the number of epochs that are in `paper/tuned.toml`: the best ones of a grid (5 or 20 "
-        "epochs)."
-    ),
-    (
-        "MLP: the paper's text says 20 steps of Adam. But in the authors' files, the objective "
-        "after the first round fits 20 epochs, not 20 steps. In the authors' code, each local "
-        "solver starts at the mean of the models, and the dual step does not contain l2."
-    ),
-    (
-        "Two-class split: the authors' files have an objective that weights clients by their "
-        "numbers of rows. But the method minimises the sum without weights. This page reports the "
-        "objective that the method minimises. So the optimum on this page differs from the "
-        "authors' optimum."
-    ),
-    (
-        "In the paper's figures, the curves of the dual methods are one round too late. The "
-        "paper's Table 2 and this page count the rounds of all methods correctly."
-    ),
-    (
-        "Some numbers of Table 2 differ from the authors' own files. MNIST softmax, tau=10, "
-        "eps=1e-2: Table 2 has 19 rounds for FedDCD, but the authors' file has 21. MLP, eps=1e-2: "
-        "Table 2 has 99 rounds for FedProx (tau=30), 44 for SCAFFOLD (tau=30) and 418 for SCAFFOLD "
-        "(tau=10). But in the authors' files, these runs did not reach the gap. For tau=5, the "
-        "authors published no files."
-    ),
-    (
-        "Table 3 shows the best accuracy of all rounds, not the accuracy after the last round. "
-        "The 89.24 % of AccFedDCD on softmax is the accuracy on the training data."
-    ),
 )
 
 
@@ -145,7 +87,7 @@ def reproduce(
     files += write_figures(figures, folder)
     report = write_report(
         folder, variant=variant, seeds=seeds, table2=table2, table3=table3, figures=figures,
-        notes=list(DIFFERENCES),
+        notes=differences(parts, problems),
     )  # fmt: skip
     return Reproduced(table2, table3, [*files, report])
 
