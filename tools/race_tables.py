@@ -3,7 +3,8 @@
     python tools/race_tables.py [--check]
 
 docs/race-8-bits.csv has the rows of the file race.csv of the race, docs/race-64-bits.csv those of
-a race with 64 bits, docs/race-2-cores.csv those of the same race on two cores. Each table stands
+a race with 64 bits, docs/race-2-cores.csv those of the same race on two cores. Sizes of problems
+are those that `feddcd list problems` shows. Each table stands
 between the lines `<!-- table NAME -->` and `<!-- end -->`; everything else on the page is written
 by hand.
 """
@@ -18,6 +19,8 @@ from functools import cache
 from pathlib import Path
 
 from feddcd.algorithms.catalogue import get_method
+from feddcd.race.problems import PROBLEMS
+from feddcd.race.sizes import size_of, source_of
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 PAGE = DOCS / "race.md"
@@ -188,13 +191,31 @@ def mnist() -> str:
         for share, clients in SHARES.items():
             row = read(8, False, gap)["mnist-contiguous-2", share]
             rest = others(row)
-            rows.append([clients, words, shown(row[OURS]), *(named(rest, k) for k in range(3))])
+            cells = [shown(row[OURS]), *(named(rest, k) for k in range(3))]
+            best = int(rest[0][0] < row[OURS])
+            cells[best] = f"**{cells[best]}**"
+            rows.append([clients, words, *cells])
     head = ["clients in a round", "gap", "FedQN", "best other method", "second", "third"]
     return lines(head, rows, 2)
 
 
+def problems() -> str:
+    rows = []
+    for problem in sorted(PROBLEMS, key=lambda one: one.name):
+        size, source = size_of(problem), source_of(problem)
+        how = f"{size.groups} groups" if problem.partition == "group" else ""
+        clients = how or f"{size.groups}, {problem.partition}"
+        number = f"{problem.l2:.0e}".replace("e-0", "e-")
+        data = source if "(" in source else f"`{source}`"
+        cells = [f"{size.rows:,}", f"{size.parameters:,}", number]
+        rows.append([problem.name, problem.model, clients, data, *cells])
+    head = ["problem", "model", "clients", "data", "training rows", "parameters", "penalty"]
+    return lines(head, rows, 4)
+
+
 TABLES = {
     "headline": headline,
+    "problems": problems,
     "counts": counts,
     "10": lambda: results("0.1"),
     "30": lambda: results("0.3"),

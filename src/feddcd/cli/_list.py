@@ -5,14 +5,16 @@ from inspect import cleandoc
 from typing import TYPE_CHECKING
 
 from rich.table import Table
+from rich.text import Text
 
 from .._errors import SpecError
-from .._text import printable
+from .._text import printable, tiny
 from ._habits import found
 from ._terminal import console, say, say_lines
 
 if TYPE_CHECKING:
     from ..algorithms import Method
+    from ..race.problems import RaceProblem
 
 
 def list_command(what: str | None) -> None:
@@ -31,10 +33,7 @@ def list_command(what: str | None) -> None:
         "participation": PARTICIPATIONS,
         "solvers": {name: row.about for name, row in SOLVERS.items()},
         "weightings": WEIGHTINGS,
-        "problems": {
-            p.name: f"a problem for `feddcd race`: {p.model}, {p.partition}, l2 = {p.l2:g}"
-            for p in PROBLEMS
-        },
+        "problems": {problem.name: _about(problem) for problem in PROBLEMS},
     }
     if what is not None and (row := methods().get(what)):
         return _show_method(row)
@@ -52,12 +51,23 @@ def list_command(what: str | None) -> None:
             table.add_column(style="cyan", no_wrap=True)
             table.add_column()
             for key, line in entries.items():
-                table.add_row(f"  {key}", line)
+                table.add_row(f"  {key}", Text(line))
             console.print(table)
             for key, reason in left_out().items() if name == "algorithms" else ():
                 told = printable(f"  left out: {key}: {reason}")
                 console.print(told, style="yellow", markup=False)
             console.print()
+
+
+def _about(problem: "RaceProblem") -> str:
+    from ..race.sizes import size_of, source_of
+
+    size = size_of(problem)
+    return (
+        f"a problem for `feddcd race`: {problem.model}, {problem.partition}, "
+        f"l2 = {tiny(problem.l2)}; {size.rows:,} training rows, {size.parameters:,} parameters, "
+        f"{size.groups} clients; data: {source_of(problem)}"
+    )
 
 
 def _show_method(row: "Method") -> None:
