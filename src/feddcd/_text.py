@@ -104,6 +104,10 @@ def percent(value: float) -> str:
     return f"{100 * value:.2f} %" if math.isfinite(value) else NONE
 
 
+def whole_percent(value: float) -> str:
+    return f"{100 * value:.0f} %"
+
+
 def fixed(value: float, digits: int) -> str:
     """1234.5 -> 1,234.50; a number of another size in scientific form."""
     if not math.isfinite(value):

@@ -7,6 +7,8 @@ from feddcd.analysis._robust import notes
 from feddcd.cli import _race
 from feddcd.cli._stopping import nothing_to_do
 from feddcd.data.partition import partition
+from feddcd.race.cells import RaceCell
+from feddcd.race.problems import choose
 from feddcd.runs.spec import Spec
 
 
@@ -24,7 +26,8 @@ def test_a_race_of_one_problem(tmp_path, monkeypatch, capsys, runs, said):
 
     settings = {"seeds": 1, "tune": False, "target": 1e-6, "limit": 1.0, "processes": 1}
     wish = _race.RaceWishes(["wine-iid-2"], [], ["fedqn"], [1.0], [8], **settings)
-    monkeypatch.setattr(_race, "cells", lambda *of: [None] * runs)
+    cell = RaceCell(choose(["wine-iid-2"], [])[0], 1.0, "fedqn", 8)
+    monkeypatch.setattr(_race, "cells", lambda *of: runs * [cell])
     monkeypatch.setattr(_race, "_done", lambda *of: 0)
     monkeypatch.setattr(_race, "keep_programs", stop)
     with pytest.raises(EnoughSaid):

@@ -34,6 +34,7 @@ from feddcd.race.cells import (
 from feddcd.race.page import FILES, write_race
 from feddcd.race.problems import PROBLEMS, RaceProblem, choose
 from feddcd.race.profile import Place, RaceEntry, costs, gather, profile, ratios
+from feddcd.race.sizes import SIZES, size_of, source_of
 from feddcd.race.standing import Standing, standings
 from feddcd.report.methods import title
 from feddcd.runs.interrupt import Interrupted
@@ -41,6 +42,7 @@ from feddcd.runs.interrupt import Interrupted
 WINE, CANCER = (
     next(p for p in PROBLEMS if p.name == name) for name in ("wine-iid-2", "cancer-dirichlet-2")
 )
+TWO = ["wine-iid-2", "cancer-dirichlet-2"]
 
 
 def outcome(up, **more) -> RaceOutcome:
@@ -49,6 +51,34 @@ def outcome(up, **more) -> RaceOutcome:
     counts = [1, 2, 3]
     given = {"down": up} | given
     return RaceOutcome(gap=levels, rounds=counts, up=up, uploads=counts, steps=counts, **given)
+
+
+def test_the_sizes_of_problems_are_those_of_their_data():
+    """Of all whose data are at hand; `feddcd list problems` and docs/race.md have them."""
+    seen = 0
+    for problem in PROBLEMS:
+        size = size_of(problem)
+        try:
+            data = problem.load()
+        except DataError:
+            continue
+        classes = len(np.unique(data.y)) if problem.model == "softmax" else 1
+        clients = len(play._parts(data, problem))
+        assert size == (len(data.y), data.X.shape[1] * classes, clients), problem.name
+        seen += 1
+    assert seen >= 7
+    assert {problem.data for problem in PROBLEMS} == {*SIZES}
+
+
+def test_a_problem_says_where_its_data_come_from():
+    found = {problem.name: source_of(problem) for problem in PROBLEMS}
+    assert found["indo-3"] == found["randhie-3"] == "feddcd[race]"
+    assert found["wine-iid-2"] == "feddcd[train]"
+    assert found["a9a-iid-3"] == "feddcd data fetch a9a"
+    assert found["rcv1-iid-3"] == "rcv1-subset (no download)"
+    for problem in PROBLEMS:
+        natural = problem.data.startswith("natural:")
+        assert (found[problem.name] == "feddcd[race]") == natural
 
 
 def test_there_are_problems_enough_and_rules_are_scored_on_others():
@@ -102,10 +132,11 @@ def test_an_unknown_model_is_said_before_the_race(tmp_path):
         choose([], [file])
 
 
-def test_clients_that_no_rows_can_have_are_said_with_the_problem():
+def test_clients_that_no_rows_can_have_are_said_with_the_problem(tmp_path):
     many = dataclasses.replace(WINE, name="many", clients=4000)
-    with pytest.raises(DataError, match=r"^many: N, the number of clients, must be .* N=4000"):
-        play.Track(many)
+    found = grid.jobs(tmp_path, cells([many], ["pointsaga"], (0.3,), (64,), 1), False)
+    (said,) = grid.run_race(found, 1, lambda *_: None)
+    assert re.search(r"^the problem 'many': N, the number of clients, must be .* N=4000", said)
 
 
 def test_data_beside_the_file_of_a_problem_are_found(tmp_path, monkeypatch):
@@ -323,9 +354,9 @@ def test_progress_counts_the_runs_and_says_what_an_earlier_command_did(
     race_command(wish._replace(methods=["fedqn"]), tmp_path, False)
     first = capsys.readouterr()
     assert "already" not in first.out
-    assert "3 of 3 runs are finished; the last: wine-iid-2, 30%, fedqn" in first.err
+    assert "3 of 3 runs are finished; the last: wine-iid-2, 30 %, fedqn" in first.err
     race_command(wish._replace(behind=3.0), tmp_path / "behind", False)
-    assert "6 of 6 runs are finished; the last: wine-iid-2, 30%, po" in capsys.readouterr().err
+    assert "6 of 6 runs are finished; the last: wine-iid-2, 30 %, po" in capsys.readouterr().err
     race_command(wish, tmp_path, False)
     assert (
         "3 of 6 runs are finished already; feddcd does not run finished runs again"
@@ -336,7 +367,7 @@ def test_progress_counts_the_runs_and_says_what_an_earlier_command_did(
 def test_a_problem_that_could_not_run_is_not_counted(tmp_path, monkeypatch, capsys):
     def run(cell, stop):
         if cell.problem != WINE:
-            raise DataError(f"{cell.problem.name} needs a package")
+            raise DataError("to load the data, feddcd needs a package")
         return outcome([10.0, 20.0, 30.0])
 
     monkeypatch.setattr(play, "play", run)
@@ -345,9 +376,11 @@ def test_a_problem_that_could_not_run_is_not_counted(tmp_path, monkeypatch, caps
     monkeypatch.setattr("feddcd.cli._terminal.LINE_S", 0.0)  # every line is shown
     race_command(wish, tmp_path, False)
     said = capsys.readouterr().err
-    assert "1 of 2 runs is finished; the last: wine-iid-2, 30%, pointsaga" in said
+    assert "1 of 2 runs is finished; the last: wine-iid-2, 30 %, pointsaga" in said
     assert "2 of 2" not in said
-    assert "note: left out: cancer-dirichlet-2 needs a package" in said
+    assert (
+        "note: left out: the problem 'cancer-dirichlet-2': to load the data, feddcd needs a" in said
+    )
     for folder in (tmp_path, tmp_path / "empty"):  # whether or not others have run there
         with pytest.raises(SpecError, match=r"^no problem could be run$"):
             race_command(wish._replace(problems=names[1:]), folder, False)
@@ -506,15 +539,13 @@ def test_standings_by_hand():
 def test_the_terminal_says_who_sent_the_fewest_bytes(tmp_path, monkeypatch, capsys):
     cost = {"pointsaga": 80.0, "fedavg": 800.0}
     monkeypatch.setattr(play, "play", lambda cell, stop: outcome([cost[cell.method]] * 3))
-    wish = RaceWishes(
-        ["wine-iid-2"], [], ["fedavg", "pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1
-    )
+    wish = RaceWishes(TWO, [], ["fedavg", "pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1)
     race_command(wish, tmp_path, False)
     lines = [line.split() for line in capsys.readouterr().out.splitlines()]
     rows = [line for line in lines if line[:1] in (["Point-SAGA"], ["FedAvg"])]
-    first = ["1", "100%", "100%", "100%"]
-    assert rows[:2] == [["Point-SAGA", *first], ["FedAvg", "1", "0%", "0%", "0%"]]
-    for row, name, cost in zip(rows[2:], ("Point-SAGA", "FedAvg"), (80, 800), strict=True):
+    first, last = (["2", *3 * [share, "%"]] for share in ("100", "0"))
+    assert rows[:2] == [["Point-SAGA", *first], ["FedAvg", *last]]
+    for row, name, cost in zip(rows[2:], 2 * ("Point-SAGA", "FedAvg"), 2 * (80, 800), strict=True):
         assert row == [name, "64", str(cost), str(cost), f"{2 * cost:,}", "2"]
 
 
@@ -522,24 +553,44 @@ def test_the_server_is_counted_beside_the_clients(tmp_path, monkeypatch, capsys)
     """FedAvg's clients send less; with the server's bytes Point-SAGA needs less."""
     runs = {"pointsaga": outcome([100.0] * 3), "fedavg": outcome([80.0] * 3, down=[900.0] * 3)}
     monkeypatch.setattr(play, "play", lambda cell, stop: runs[cell.method])
-    wish = RaceWishes(
-        ["wine-iid-2"], [], ["fedavg", "pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1
-    )
+    wish = RaceWishes(TWO, [], ["fedavg", "pointsaga"], [0.3], [64], 1, False, 1e-6, 8000, 1)
     race_command(wish, tmp_path, False)
     said = capsys.readouterr().out
     rows = [line.split() for line in said.splitlines()]
-    assert ["FedAvg", "1", "100%", "100%", "0%"] in rows
-    assert ["Point-SAGA", "1", "0%", "100%", "100%"] in rows
+    assert ["FedAvg", "2", "100", "%", "100", "%", "0", "%"] in rows
+    assert ["Point-SAGA", "2", "0", "%", "100", "%", "100", "%"] in rows
     assert ["FedAvg", "64", "80", "900", "980", "2"] in rows
     top, bottom = (" ".join(line.split()) for line in said.splitlines()[2:4])
     assert (top, bottom) == ("fewest at most fewest", "gap 1e-6 cases bytes up twice up + down")
     page = (tmp_path / "report.html").read_text()
-    assert "in 1 of 1 case, the clients send the fewest bytes with FedAvg." in page
-    both = "In 1 of 1 case, clients and server together send the fewest bytes with Point-SAGA."
+    assert "in 2 of 2 cases, the clients send the fewest bytes with FedAvg." in page
+    both = "In 2 of 2 cases, clients and server together send the fewest bytes with Point-SAGA."
     assert both in page
     assert "Bytes that the server sent to reach a gap of 1e-6" in page
     with (tmp_path / "race.csv").open() as file:
         assert {row["both"] for row in csv.DictReader(file)} == {"200", "980"}
+
+
+def test_one_problem_has_no_table_of_shares_of_the_cases(tmp_path, monkeypatch, capsys):
+    """It would say 100 % and 0 % beside the bytes themselves."""
+    raced(tmp_path, monkeypatch, {"fedqn": outcome([1.0, 2.0, 3.0])}, (0.1, 0.3))
+    said = capsys.readouterr().out
+    assert "at most" not in " ".join(said.split())
+    assert "wine-iid-2, 30 % of the clients" in " ".join(said.split())
+
+
+def test_the_head_counts_the_methods_that_run_and_names_those_that_need_all_clients(
+    tmp_path, monkeypatch, capsys
+):
+    found = {name: outcome([1.0, 2.0, 3.0]) for name in ("fedqn", "fedlbfgs", "giant")}
+    raced(tmp_path / "all", monkeypatch, found, (0.3, 1.0))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "8 runs: 1 problem, 3 methods, 2 shares of the clients" in said.split(";")[0]
+    assert "with less than 100 % of the clients, L-BFGS and GIANT cannot run" in said
+    raced(tmp_path / "some", monkeypatch, found, (0.3,))
+    said = " ".join(capsys.readouterr().out.split())
+    assert "2 runs: 1 problem, 1 method, " in said
+    assert "cannot run" not in said
 
 
 def test_tuning_has_a_seed_of_its_own_and_takes_the_best(tmp_path, monkeypatch):
@@ -581,8 +632,12 @@ def test_data_that_are_not_at_hand_are_named_and_the_race_goes_on(tmp_path, monk
         raise DataError("mnist is not here")
 
     monkeypatch.setattr(play, "play", run)
-    found = grid.jobs(tmp_path, cells([WINE], ["pointsaga"], (0.3,), (64,), 1), False)
-    assert grid.run_race(found, 1, lambda *_: None) == ["mnist is not here"]
+    for problems, who in (
+        ([WINE], "the problem 'wine-iid-2'"),
+        ([WINE, CANCER], "the problems 'cancer-dirichlet-2' and 'wine-iid-2'"),
+    ):
+        found = grid.jobs(tmp_path, cells(problems, ["pointsaga"], (0.3, 1.0), (64,), 1), False)
+        assert grid.run_race(found, 1, lambda *_: None) == [f"{who}: mnist is not here"]
 
 
 def test_profiles_by_hand():
@@ -711,7 +766,7 @@ def test_the_race_says_why_a_method_did_not_reach_the_gap(tmp_path, monkeypatch,
     assert "SCAFFOLD, 8 bits: the objective became infinite or NaN\n" in said
     assert "--limit" not in said  # of these runs it would help none
     assert "To compare methods at a larger gap, use --gap 1e-3." in said
-    assert "30% of the clients (4 of 15 in a round)" in " ".join(said.split())
+    assert "30 % of the clients (4 of 15 in a round)" in " ".join(said.split())
     assert "FedNL-PP, 8 bits: refused: no bits" in (tmp_path / "report.html").read_text()
 
 
@@ -753,12 +808,13 @@ def test_one_problem_is_drawn_as_curves_of_the_gap(tmp_path):
     results = gather(tmp_path, todo, tuned=False)
     drawn = page._gaps(results, sorted({entry for _, entry in results}), 1e-6, "up")
     assert [ax.get_title("left") for ax in drawn.axes] == [
-        "gap, 30% of the clients", "gap, 100% of the clients",
+        "gap, 30 % of the clients", "gap, 100 % of the clients",
     ]  # fmt: skip
     saga = next(line for line in drawn.axes[0].get_lines() if len(line.get_xdata()) == 2)
     assert saga.get_xdata().tolist() in ([1.5, 3.0], [3.5, 7.0])  # MB, between two seeds
     assert saga.get_ydata().tolist() == [1e-3, 1e-6]
     *_, text = write_race(tmp_path, results, target=1e-6, notes=[])
+    assert text.read_text().count("<figure>") == 2 * 2  # a panel each, so that it can be read
     assert ("<h2>Curves" in text.read_text(), "share of the cases" in text.read_text()) == (
         True, False,
     )  # fmt: skip

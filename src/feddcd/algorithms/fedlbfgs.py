@@ -128,5 +128,5 @@ FEDLBFGS = Method(
     exact=True,
     settings={"memory": whole()},
     needs_everyone=True,
-    look=("#a03010", "-"),
+    look=("#a03010", "--"),
 )

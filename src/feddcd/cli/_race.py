@@ -11,7 +11,8 @@ from rich.table import Table
 
 from .._errors import SpecError
 from .._origin import origin
-from .._text import NONE, count, plural, printable, sentence_list, tiny
+from .._text import NONE, count, plural, printable, sentence_list, tiny, whole_percent
+from ..algorithms.catalogue import get_method
 from ..race.cells import METHODS, RaceCell, cells, left_out
 from ..race.grid import behind, finished, jobs, run_race
 from ..race.methods import add_methods
@@ -29,7 +30,7 @@ from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 RANKS = (
-    "a case: one problem with one share of the clients in a round, for example 30%",
+    "a case: one problem with one share of the clients in a round, for example 30 %",
     "fewest bytes up: the share of the cases in which the clients send the fewest bytes with this "
     "method",
     "at most twice: the share of the cases in which the clients send at most twice the bytes of "
@@ -83,7 +84,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         from ..race.trial import try_methods  # with JAX, only where it is needed
 
         try_methods(own, chosen[0].model)
-    say(f"{_size(wish, len(chosen), len(runners), len(todo))}; results in {out}")
+    say(f"{_size(wish, len(chosen), todo)}; results in {out}")
     if wish.behind is None and (done := _done(out, todo)):
         say(f"{_finished(done, len(todo))} already; feddcd does not run finished runs again")
     if others := _of_others(out, todo):
@@ -114,7 +115,8 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
     notes = _notes(wish, missing, runners) + reasons * few
     paths = write_race(out, results, target=wish.target, notes=notes, problems=chosen)
     if not quiet:
-        if (table := _table(results, wish.target)) is not None:
+        alone = few and len({place.problem for place, _ in results}) == 1
+        if not alone and (table := _table(results, wish.target)) is not None:
             console.print(table)
         if few:
             console.print(_bytes(results, wish.target))
@@ -131,13 +133,18 @@ def _check_shares(shares: Sequence[float]) -> None:
             raise SpecError(f"--share must be above 0 and at most 1, got {share:g}{percent}")
 
 
-def _size(wish: RaceWishes, problems: int, methods: int, runs: int) -> str:
+def _size(wish: RaceWishes, problems: int, todo: Sequence[RaceCell]) -> str:
+    found = list(dict.fromkeys(cell.method for cell in todo))
+    whole = [methods.title(name) for name in found if get_method(name).needs_everyone]
     sizes = (
-        plural(problems, "problem"), plural(methods, "method"),
+        plural(problems, "problem"), plural(len(found), "method"),
         plural(len(wish.shares), "share of the clients", "shares of the clients"),
         plural(len(wish.bits), "number of bits", "numbers of bits"), plural(wish.seeds, "seed"),
     )  # fmt: skip
-    return f"{plural(runs, 'run')}: {sentence_list(sizes)}{', and tuning' * wish.tune}"
+    told = f"{plural(len(todo), 'run')}: {sentence_list(sizes)}{', and tuning' * wish.tune}"
+    if not whole or min(wish.shares) == 1:
+        return told
+    return f"{told}; with less than 100 % of the clients, {sentence_list(whole)} cannot run"
 
 
 def _run(
@@ -225,7 +232,10 @@ def _table(results: Results, target: float) -> Table | None:
         "fewest up\xa0+\xa0down",
     )
     groups = [
-        (f"{found.share:.0%} of the clients, {found.field}", [*map(_row, found.rows[:MOST_SHOWN])])
+        (
+            f"{whole_percent(found.share)} of the clients, {found.field}",
+            [*map(_row, found.rows[:MOST_SHOWN])],
+        )
         for found in standings(results, target)
         if found.rows
     ]
@@ -250,7 +260,7 @@ def _bytes(results: Results, target: float) -> Table:
             )
             for e in sorted(row, key=lambda e: (row[e], e.method))
         ]
-        who = f"{place.share:.0%} of the clients{_in_a_round(results, place)}"
+        who = f"{whole_percent(place.share)} of the clients{_in_a_round(results, place)}"
         groups.append((f"{printable(place.problem)}, {who}", lines))
     return terminal_table(head, *groups)
 
@@ -264,4 +274,4 @@ def _in_a_round(results: Results, place: Place) -> str:
 
 def _row(row: Standing) -> tuple[str, ...]:
     title = printable(methods.title(row.entry.method))
-    return title, str(row.places), *(f"{x:.0%}" for x in (row.first, row.within, row.both))
+    return title, str(row.places), *map(whole_percent, (row.first, row.within, row.both))

@@ -65,9 +65,9 @@ def race(
     behind: Annotated[
         float | None,
         option(
-            "Run the method of the first --algorithm first. Stop a run of any other method when "
-            "its clients have sent this many times the bytes with which the first method reached "
-            "the gap."
+            "Run the method of the first --algorithm (default: FedQN) first. Stop a run of any "
+            "other method when its clients have sent this many times the bytes with which the "
+            "first method reached the gap."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,

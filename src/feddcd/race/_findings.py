@@ -14,7 +14,7 @@ def lead(results: Results, target: float) -> str:
     problems = plural(len({place.problem for place in places}), "problem")
     return (
         f"This page compares {count} on {problems}. A case is one problem with one share of "
-        "clients that take part in each round, for example 30%. This page has "
+        "clients that take part in each round, for example 30 %. This page has "
         f"{plural(len(places), 'case')}. A run reaches its goal when its objective is at most "
         f"{tiny(target)} above the optimum. The numbers are medians over seeds. With the same "
         "seed, the same clients take part in each round of all methods."

@@ -65,10 +65,10 @@ def _parts(data: Dataset, problem: RaceProblem) -> list[np.ndarray]:
         try:
             return partition(data.y, problem.partition, problem.clients, X=data.X)
         except FeddcdError as error:
-            raise DataError(f"{problem.name}: {error}") from None
+            raise DataError(str(error)) from None
     if data.groups is None:
         raise DataError(
-            f"{problem.name}: these data have no groups that could be clients, so give the number "
+            "these data have no groups that could be clients, so give the number "
             "of clients in the file of the problem, for example clients = 20"
         )
     return [np.flatnonzero(data.groups == g) for g in np.unique(data.groups)]

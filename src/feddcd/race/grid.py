@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._errors import DataError, SpecError
+from .._text import sentence_list, whole_percent
 from ..runs.interrupt import Interrupted, Stop, never, patient_interrupt
 from .cells import LIMIT, TARGETS, RaceCell, RaceOutcome, read_outcome, trials
 from .methods import add_methods
@@ -117,21 +118,27 @@ def behind(
 def run_race(
     found: Sequence[RaceJob], processes: int, watch: Watch, files: Sequence[Path] = ()
 ) -> list[str]:
-    """All jobs; the reasons of those that could not run. `files` have methods. Ctrl-C ends it
+    """All jobs; the problems that could not run, and why. `files` have methods. Ctrl-C ends it
     between two steps of a run with `Interrupted`: the files of finished runs stay."""
     if processes < 1:
         raise SpecError(f"the setting 'processes' of the race must be at least 1; got {processes}")
     with patient_interrupt() as stop:
         one_by_one = _one_by_one(found, stop)
         done = one_by_one if processes == 1 else _side_by_side(found, processes, stop, files)
-        missing, runs = set(), 0
+        runs, missing = 0, defaultdict(set)
         for job, reason in done:
             if reason:
-                missing.add(reason)
+                missing[reason].add(job.cells[0].problem.name)
             else:
                 runs += len(job.cells)
                 watch(runs, _name(job))
-    return sorted(missing)
+    return sorted(f"{_named(sorted(names))}: {reason}" for reason, names in missing.items())
+
+
+def _named(problems: list[str]) -> str:
+    return (
+        f"the problem{'s' * (len(problems) > 1)} {sentence_list([repr(name) for name in problems])}"
+    )
 
 
 def _one_by_one(found: Sequence[RaceJob], stop: Stop) -> Iterator[tuple[RaceJob, str]]:
@@ -181,4 +188,4 @@ def _alone(end: Any, files: Sequence[Path]) -> None:
 
 def _name(job: RaceJob) -> str:
     cell = job.cells[0]
-    return f"{cell.problem.name}, {cell.share:.0%}, {cell.method}"
+    return f"{cell.problem.name}, {whole_percent(cell.share)}, {cell.method}"

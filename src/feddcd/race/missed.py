@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from .._text import sentence_list, tiny
+from .._text import sentence_list, tiny, whole_percent
 from ..algorithms.catalogue import get_method
 from ..report import methods
 from .cells import MOST_ROUNDS, RaceOutcome
@@ -49,7 +49,7 @@ def _who(entry: RaceEntry) -> str:
 
 
 def _where(place: Place) -> str:
-    return f"{place.problem} at {place.share:.0%}"
+    return f"{place.problem} at {whole_percent(place.share)}"
 
 
 def _some(places: Sequence[str]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._text import tiny
+from .._text import tiny, whole_percent
 from ..report import methods
 from ..report.figures import (
     INK,
@@ -45,7 +45,7 @@ WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
 ALONE = (
     "Each line is a method. The line shows how many bytes (or rounds) the method needed to reach "
     "each gap, as a median over the seeds. Lines further left are better, because the methods need "
-    "less for the same gap. A method that cannot run on this problem has no line."
+    "less for the same gap. A method has no line where it cannot run."
 )
 ABOUT = (
     "Each line is a method. Look, for example, at the factor 2: there, the line shows the share of "
@@ -93,11 +93,14 @@ def write_race(
     for name, entries in fields(results):
         for what, words in WHAT.items():
             draw = _gaps if alone else _figure
-            shown, title = draw(results, entries, target, what), f"{words}, {name}"
+            title = f"{words}, {name}"
             paths.append(folder / f"{title.replace(', ', '-').replace(' ', '-')}.png")
-            save_png(shown, paths[-1])
-            drawing = svg(shown, label=title, prefix=f"p{len(drawings)}-")
-            drawings.append(figure(drawing, title))
+            save_png(draw(results, entries, target, what), paths[-1])
+            for part in _parts(results) if alone else [results]:
+                drawing = svg(
+                    draw(part, entries, target, what), label=title, prefix=f"p{len(drawings)}-"
+                )
+                drawings.append(figure(drawing, title))
     text = document(
         TITLE,
         header(TITLE, lead(results, target)),
@@ -111,6 +114,12 @@ def write_race(
     )
     (folder / "report.html").write_text(text, encoding="utf-8", newline="\n")
     return [*paths, folder / "report.html"]
+
+
+def _parts(results: Results) -> list[Results]:
+    """Place by place: letters in a picture of many panels would be too small on a page."""
+    places = sorted({place for place, _ in results})
+    return [{at: runs for at, runs in results.items() if at[0] == place} for place in places]
 
 
 def _about(alone: bool) -> tuple[str, str]:
@@ -127,7 +136,10 @@ def _ranks(results: Results, target: float) -> Iterator[str]:
     by_field = groupby(standings(results, target), lambda found: found.field)
     for field, found in by_field:
         groups = [
-            (f"{one.share:.0%} of the clients in a round", [_rank(row) for row in one.rows])
+            (
+                f"{whole_percent(one.share)} of the clients in a round",
+                [_rank(row) for row in one.rows],
+            )
             for one in found
         ]
         title = f"Methods that reach a gap of {tiny(target)} with few bytes: {field}"
@@ -136,7 +148,7 @@ def _ranks(results: Results, target: float) -> Iterator[str]:
 
 def _rank(row: Standing) -> list[str]:
     title = methods.title(row.entry.method)
-    return [title, str(row.places), *(f"{x:.0%}" for x in (row.first, row.within, row.both))]
+    return [title, str(row.places), *map(whole_percent, (row.first, row.within, row.both))]
 
 
 def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what: str) -> "Figure":
@@ -175,7 +187,7 @@ def _gaps(results: Results, entries: Sequence[RaceEntry], target: float, what: s
             ax.axhline(target, color=INK, linewidth=0.8, linestyle=":")
             decades(ax)
             amounts(ax, ends)
-        titles(ax, WORDS[what], f"gap, {place.share:.0%} of the clients")
+        titles(ax, WORDS[what], f"gap, {whole_percent(place.share)} of the clients")
     below(whole, list(drawn.values()))
     return settle(whole)
 
@@ -196,7 +208,7 @@ def _tables(results: Results, target: float) -> Iterator[str]:
             table_of = costs(results, target, what)
             rows = [
                 [
-                    f"{place.problem}, {place.share:.0%}",
+                    f"{place.problem}, {whole_percent(place.share)}",
                     *_row(table_of[place], entries, sizes[place]),
                 ]
                 for place in sorted(table_of)
@@ -215,7 +227,7 @@ def _problems(results: Results, problems: Sequence[RaceProblem]) -> str:
         "partition",
         "clients",
         "training rows",
-        "numbers in a model",
+        "parameters",
     )
     rows = []
     for each in problems:

