@@ -523,6 +523,7 @@ def test_units_are_hardened_and_survive_odd_paths(tmp_path):
     write_unit(tmp_path / "plain", "north", data)
     write_coordinator_unit(tmp_path / "plain")
     for unit in (tmp_path / "plain").glob("*.service"):
+        assert stat.S_IMODE(unit.stat().st_mode) == 0o600, "as every file of the folder"
         text, of_user = unit.read_text(), "-system" not in unit.name
         verb = "serve" if "coordinator" in unit.name else "site"
         assert re.search(rf'feddcd"? federation {verb} {re.escape(str(unit.parent))}\n', text)

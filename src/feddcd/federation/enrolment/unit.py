@@ -7,7 +7,7 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from ..._files import shown
+from ..._files import owner_only, shown
 from ..folder import machine_memory
 
 _HEAD = """\
@@ -145,7 +145,8 @@ def _write_units(folder: Path, name: str, words: dict[str, str]) -> Path:
         place = shlex.quote(str(path.resolve()))
         top = head.format(path=place, name=path.name, other=other.name, **plain)
         body = _UNIT.format(target=target, account=account, more=more, tasks=TASKS, **plain)
-        path.write_text(top + root + body, "utf-8")
+        with owner_only():
+            path.write_text(top + root + body, "utf-8")
     return own
 
 
