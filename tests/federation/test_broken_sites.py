@@ -539,7 +539,9 @@ def test_a_coordinator_that_has_just_started_does_not_hang(frozen):
     os.utime(frozen.server / _served.UP)
     assert status_of(frozen.path)["silent"] is None
     frozen.save(frozen.server / "connected.json", {"time": time.time(), "sites": {}})
-    assert status_of(frozen.path)["next"].startswith("wait a minute, because `serve` has just ")
+    told = status_of(frozen.path)["next"]
+    assert told.startswith("wait a minute, because `serve` has just ")
+    assert told.endswith("run, they connect by themselves"), "perhaps for the first time"
     then = time.time() - 62
     os.utime(frozen.server / _served.UP, (then, then))
     assert status_of(frozen.path)["next"].startswith(

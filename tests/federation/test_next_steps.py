@@ -110,6 +110,17 @@ def test_only_the_last_study_that_failed_is_told_at_length(home):
     assert second.endswith("few sites. Refused: east: no. Next: ask the people at east.")
 
 
+def test_nobody_is_asked_at_a_site_that_left(home):
+    """Neither in the next step nor in the line of its study, also while another site is away."""
+    study = want(home, "first", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
+    study.note("refused", site="west", reason="west: the data file does not exist")
+    why = "there is no table: few sites. Refused: west: no. Next: ask the people at west."
+    note_state(study, "failed", reason=why)
+    lines = lines_of(status_of(home.path))
+    assert "Next: ask the people at west" not in "\n".join(lines)
+    assert any(line.startswith("study first  failed  there is no table: few") for line in lines)
+
+
 def test_what_to_do_after_a_failure_is_said_once(home, monkeypatch):
     """In the next step; the line of the study keeps what is not said there."""
     study = want(home, "first", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')

@@ -388,6 +388,11 @@ def test_after_a_broken_site_the_status_names_what_is_broken(tmp_path, monkeypat
     sites[2]["state"] = "not connected"
     assert told().startswith("ask the people at south to start their site")
     sites[2]["state"] = "connected"
+    sites = [site | {"confirmed": True} for site in sites[:2]]  # south was retired
+    left = "study 'first' ended without a result. south refused, but left the federation after that"
+    assert told().startswith(f"{left}. First invite more sites, because sums need at least 3 sites")
+    sites.append({"site": "west", "state": "connected", "confirmed": True})
+    assert told() == f"{left}. Then start the study again: feddcd federation study fed first"
     note_state(folder.of_study("second"), "wanted")
     assert told() == "wait for study second: it runs"
     note_state(folder.of_study("second"), "done")

@@ -131,7 +131,7 @@ def _tables(held: Mapping[str, Any]) -> list[tuple[str, list[tuple[str, ...]]]]:
         return [("last in the log", [("", line) for line in last_lines(held)])]
     since = lambda site: f"since {site['since']}" if site["since"] else ""
     sites = [(s["site"], s["state"], since(s), s["trouble"]) for s in held["sites"]]
-    return [("sites", sites), ("studies", _study_rows(_shortened(held["studies"], held["next"])))]
+    return [("sites", sites), ("studies", _study_rows(_shortened(held)))]
 
 
 def _rival(one: Mapping[str, Any]) -> str:
@@ -141,18 +141,19 @@ def _rival(one: Mapping[str, Any]) -> str:
     )
 
 
-def _shortened(studies: Sequence[Mapping[str, Any]], next: str) -> list[Mapping[str, Any]]:
+def _shortened(held: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Of studies that failed before the last one that ended: only why, and who refused. Of the last
-    one also what the next step does not say."""
+    one also what the next step does not say, unless all who refused have left: nobody asks them."""
+    studies, here = held["studies"], {site["site"] for site in held["sites"]}
     last = max((s.get("time", 0.0) for s in studies), default=0.0)
-    named = {word.strip(".,") for word in next.split()}
+    named = {word.strip(".,") for word in held["next"].split()}
 
     def short(study: Mapping[str, Any]) -> str:
         more = study["reason"].partition(AGAIN)[2].partition(f" {study['study']}.")[2]
         if study.get("time", 0.0) < last:
             return study["short"]
         told = study["refused"] and any(words in study["reason"] for words in TOLD_NEXT)
-        if not told or study["study"] not in named:
+        if not told or (study["study"] not in named and here & {*study["refused"]}):
             return study["reason"]
         return study["short"] + (f".{more}" if more else "")
 

@@ -153,7 +153,7 @@ def _calls(at: str, held: Mapping[str, Any]) -> str:
             names = sentence_list(away)
             return (
                 f"wait a minute, because `serve` has just started. If the programs at {names} run, "
-                "they connect again by themselves"
+                "they connect by themselves"
             )
         return (
             f"ask the people at {', '.join(away)} to start their site: feddcd federation "
@@ -204,10 +204,11 @@ def _forbidden(sites: Sequence[str], reasons: Sequence[str]) -> str:
     )
 
 
-def _lacks_sites(study: Mapping[str, Any], held: Mapping[str, Any]) -> bool:
+def _lacks_sites(study: Mapping[str, Any], held: Mapping[str, Any], gone: Sequence[str]) -> bool:
     """Of a study that lost sites: it cannot begin again before others are there."""
     members = sum(bool(site.get("confirmed")) for site in held["sites"])
-    return members < FEWEST and f"needs at least {FEWEST} sites" in study["reason"]
+    lost = bool(gone) or f"needs at least {FEWEST} sites" in study["reason"]
+    return members < FEWEST and lost
 
 
 def _wrong_name(at: str, study: str, column: str, sites: Sequence[str]) -> str:
@@ -222,13 +223,28 @@ def _wrong_name(at: str, study: str, column: str, sites: Sequence[str]) -> str:
     )
 
 
+def _of_members(
+    study: Mapping[str, Any], held: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], list[str]]:
+    """A study without the refusals of sites that left since: nobody can ask them."""
+    here = {site["site"] for site in held["sites"]}
+    gone = [site for site in study["refused"] if site not in here]
+    kept: dict[str, Any] = {"refused": [site for site in study["refused"] if site in here]}
+    for name in ("broken", "forbidden"):
+        kept[name] = {site: why for site, why in study.get(name, {}).items() if site in here}
+    return {**study, **kept}, gone
+
+
 def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -> str:
     """What is broken, whom to call, about which job, and how the study begins again."""
+    study, gone = _of_members(study, held)
     name, job, broken = study["study"], study["job"], study["broken"]
     if (column := lacked_by(broken)) and len(broken) == len(study["refused"]):
         return _wrong_name(at, name, column, sorted(broken))
     ended = f"study {name!r} ended without a result"
     told = [] if study["refused"] else [f"read in the line 'study {name}' why {ended}"]
+    if gone and not study["refused"]:
+        told = [f"{ended}. {sentence_list(gone)} refused, but left the federation after that"]
     if broken:
         told = [
             f"study {name!r} ended without a result",
@@ -250,7 +266,7 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
         )
     if study.get("repeat"):
         return ". ".join([*told, study["repeat"]])
-    if _lacks_sites(study, held):
+    if _lacks_sites(study, held, gone):
         return ". ".join([*told, f"First {_new_study(at, _by_state(held))}"])
     again = f"up {at}" if name == OWN else f"study {at} {name}"
     return ". ".join([*told, f"Then start the study again: feddcd federation {again}"])
