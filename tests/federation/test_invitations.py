@@ -175,7 +175,8 @@ def test_a_running_site_hears_that_its_enrolment_is_rejected(home, said, monkeyp
     assert told in lines[1]
     held = status_of(west)
     assert "rejected: the enrolment of this site was rejected" in "\n".join(lines_of(held))
-    assert held["last"][-1].partition("  ")[2].startswith("REJECTED the coordinator at ")
+    logged = held["last"][-1].partition("  ")[2]
+    assert logged.startswith("REJECTED this site heard: the coordinator at ")
     shown = _serving._show_link(west, "h:1", shown, "west")
     assert len(lines) == 2, "once"
     invite(home)

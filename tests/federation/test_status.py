@@ -147,9 +147,22 @@ def test_every_site_signs_the_list_of_sites_once_a_person_agreed(folder):
 
 
 def test_a_site_without_a_list_hears_when_it_comes(folder):
-    told = CliRunner().invoke(app, ["federation", "roster", str(folder / "north")])
+    """That is no error. `status` says so, too, with the words that a person still has to hear."""
+    north = folder / "north"
+    told = CliRunner().invoke(app, ["federation", "roster", str(north)])
     when = "This is normal: the coordinator makes the list when the first study begins"
-    assert when in str(told.exception)
+    assert when in told.output
+    assert told.exit_code == 0
+    LinkState(north, "h:1").tell("connected")
+    lines = "\n".join(lines_of(status_of(north)))
+    assert "masked sums with: no sites yet. This is normal before the first study: " in lines
+    words = site.enrolment_words(north)
+    heard = "the person at the coordinator has read the last three of these words to you"
+    assert f"\nenrolment: complete, if {heard}: {words}\n" in lines
+    (north / "left.json").write_text('{"time": 1795000000.0, "barred": false}')
+    held = status_of(north)
+    assert (held["enrolment_words"], held["since"]) == ("", None)
+    assert "earlier masked sums with: no sites" in lines_of(held)
 
 
 def test_the_list_that_another_one_replaces_is_kept(folder):
@@ -865,6 +878,13 @@ def test_a_site_that_was_let_in_before_need_not_be_confirmed(asked, monkeypatch)
     assert len(lines) == 6
 
 
+def to_hear(folder):
+    """Also where the site was confirmed before it was started."""
+    last = " ".join(site.enrolment_words(folder).split()[3:])
+    told = "approve nothing before the person at the coordinator has read these words to you"
+    return f"  {told}: {last}"
+
+
 def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatch):
     """Also to a site that was let in, and has signed no list of sites yet."""
     north, lines, asks = folder / "north", [], []
@@ -879,6 +899,7 @@ def test_a_coordinator_that_restarts_is_told_without_an_alarm(folder, monkeypatc
         held = _serving._show_link(north, "h:1", held, "north")
     assert lines == [
         "connected to h:1",
+        to_hear(north),
         f"connecting with h:1: {restarted}",
         f"connecting with h:1: {_site_status.KNOWN_BEFORE}",
     ]
@@ -944,16 +965,16 @@ def test_a_connection_that_is_lost_for_seconds_is_no_news(folder, monkeypatch):
     for state, why in told:
         link.tell(state, why)
         held = _serving._show_link(north, "h:1", held, "north")
-    assert lines == ["connected to h:1"]
+    assert lines == ["connected to h:1", to_hear(north)]
     link.tell("connecting", away)
     held = _serving._show_link(north, "h:1", held, "north")
     monkeypatch.setattr(_serving, "BRIEF_S", 0.0)  # it lasts
     held = _serving._show_link(north, "h:1", held, "north")
     assert _serving._show_link(north, "h:1", held, "north") == held
-    assert lines[1:] == [f"connecting with h:1: {away}"]
+    assert lines[2:] == [f"connecting with h:1: {away}"]
     link.tell("connected", "")
     _serving._show_link(north, "h:1", held, "north")
-    assert lines[2:] == ["connected to h:1"]
+    assert lines[3:] == ["connected to h:1", to_hear(north)]
 
 
 def test_a_site_that_cannot_connect_says_it_once(folder, monkeypatch):
@@ -985,7 +1006,7 @@ def test_a_site_that_cannot_connect_says_it_once(folder, monkeypatch):
             pass
 
     def sleep(seconds):
-        if lines[-1] == "connected to h:1":
+        if lines[-2:] == ["connected to h:1", to_hear(north)]:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(_serving, "say", lines.append)

@@ -67,7 +67,8 @@ def roster_command(
         _show(sign_up.merge(server, merge))
     else:
         if not (server / ROSTER).exists():
-            raise FolderError(NO_LIST, file=shown(server / ROSTER))
+            found(words=None, sites=[], unsigned=[])
+            return say(NO_LIST)
         _show(sign_up.read_roster(server / ROSTER))
 
 

@@ -13,7 +13,7 @@ from .._files import Disk, Locked, owner_only, shown
 from .._text import printable
 from ..federation.enrolment.departed import ask_standing, is_back, left_of, words_at_site
 from ..federation.enrolment.invitation import when
-from ..federation.enrolment.site import READ_OUT, enrolment_words
+from ..federation.enrolment.site import READ_OUT, enrolment_words, first_words
 from ..federation.enrolment.unit import of_root
 from ..federation.folder import FederationFolder, load_address, load_limits, load_place
 from ..federation.health import Trouble, open_server, troubles
@@ -190,8 +190,10 @@ def _show_link(
         to = f"{now[0]} {'to' if now[0] == 'connected' else 'with'} {address}"
         why = why_of(now[1], folder) if now[0] == "connecting" else now[1]
         say(f"{to}: {why}" if why else to)
-        last = enrolment_words(folder).split()[3:]  # those that a person here has to hear
-        if (before[0], now[0]) == (WAITS_FOR_CONFIRM, "connected") and last:
+        waited = before[0] == WAITS_FOR_CONFIRM
+        words = enrolment_words(folder) if waited else first_words(folder)
+        last = words.split()[3:]  # those that a person here has to hear
+        if now[0] == "connected" and last:
             say(
                 "  approve nothing before the person at the coordinator has read these words to "
                 f"you: {' '.join(last)}"

@@ -6,6 +6,13 @@ from typing import Any
 from .._text import plural, sentence_list
 
 LONG = 60  # letters of a reason: a longer one stands once in the output
+COMPLETE = (
+    "complete, if the person at the coordinator has read the last three of these words to you"
+)
+NO_LIST = (
+    "no sites yet. This is normal before the first study: the coordinator makes the list of sites "
+    "(roster) when the study begins"
+)
 SEE = "see the line 'last refusal'"
 
 
@@ -13,6 +20,8 @@ def site_facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     link = held["state"] + (f" since {held['since']}" if held["since"] else "")
     facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
     facts += [("why", held["why"])] if held["why"] else []
+    if heard := held["enrolment_words"]:
+        facts += [("enrolment", f"{COMPLETE}: {heard}")]
     facts += [("waits for the data", held["looks"])] if held["looks"] else []
     facts += [("problem", t["what"]) for t in held["problems"]]
     facts += [("warning", f"{t['what']}; to change this: {t['todo']}") for t in held["warnings"]]
@@ -49,5 +58,5 @@ def _shortened(text: str, held: Mapping[str, Any]) -> str:
 def _summed_with(held: Mapping[str, Any]) -> str:
     others = [name for name in held["summed_with"] if name != held["site"]]
     if not others:
-        return "no sites yet, because this site has not signed a list of sites"
+        return "no sites" if held["left_federation"] else NO_LIST
     return f"{sentence_list(others)} (the roster words of this list of sites: {held['roster']})"

@@ -13,7 +13,7 @@ from .._text import printable, spoken
 from .about import ENDS
 from .enrolment.departed import left_of, words_at_site
 from .enrolment.invitation import when
-from .enrolment.site import READ_OUT, enrolled_at, enrolment_words
+from .enrolment.site import READ_OUT, enrolled_at, enrolment_words, first_words
 from .folder import load_address, load_limits, load_place
 from .health import troubles
 from .machine.link_state import (
@@ -65,6 +65,7 @@ def site_status(folder: Path) -> dict[str, Any]:
     left, refused, last = log_of(folder)
     broken, (names, words) = troubles(folder), _roster(folder)
     left_for_good, gone = words_at_site(folder), left_of(folder)
+    dated = link["since"] and not left_for_good  # the time of leaving stands in its own line
     state = "not in the federation" if left_for_good else state
     new = state == "connecting" and is_unconfirmed(folder, str(link["why"]))
     told = printable(why_of(str(link["why"]), folder))
@@ -75,7 +76,7 @@ def site_status(folder: Path) -> dict[str, Any]:
     held = {
         "site": place.client, "coordinator": load_address(folder), "state": state,
         "why": why,
-        "since": when(link["since"]) if link["since"] and not silent else None,
+        "since": when(link["since"]) if dated and not silent else None,
         "left": left, "refused": refused, "last": last, "waits": ids,
         "denied": [] if left_for_good else _denied(folder),
         "asked": [f"{asked_words(folder, id)} ({id[:SHORT]})" for id in ids],
@@ -87,6 +88,7 @@ def site_status(folder: Path) -> dict[str, Any]:
         "looks": looks_words(folder),
         "left_federation": left_for_good, "how_left": gone.how if gone else "",
         "paused": (folder / "paused").exists(), "summed_with": names, "roster": words,
+        "enrolment_words": "" if left_for_good or is_new(folder) else first_words(folder),
         "results": sorted(path.name for path in (folder / "results").glob("*")),
     }  # fmt: skip
     wake = _after_silence(folder, link["pid"]) if silent else ""

@@ -29,7 +29,7 @@ from ...data.codebook import FILE as CODEBOOK
 from ...sums.keys import SiteKeys
 from ...sums.roster import RosterMember
 from ..machine.keys import write_pair
-from ..roster import KEYS
+from ..roster import KEYS, ROSTER
 from ..sign_up import MEMBER, write_member
 from ..site.ended import end_all
 from ..site.log import LOG, append
@@ -117,6 +117,11 @@ def enrolment_words(folder: Path) -> str:
         return str(json.loads((folder / ENROLLED).read_text())["words"])
     except (OSError, ValueError, LookupError):
         return ""
+
+
+def first_words(folder: Path) -> str:
+    """The enrolment words, as long as no list of sites has words of its own."""
+    return "" if (folder / ROSTER).exists() else enrolment_words(folder)
 
 
 def enrolled_at(folder: Path) -> float | None:

@@ -71,8 +71,8 @@ def _told(entry: Mapping[str, Any]) -> str:
     if "left" in entry:
         at = f" at {entry['address']}" if entry.get("address") else ""
         return (
-            f"{str(entry['left']).upper():<8} the coordinator{at} {entry['left']} this site, and "
-            "does not ask it any more"
+            f"{str(entry['left']).upper():<8} this site heard: the coordinator{at} {entry['left']} "
+            "this site, and does not ask it any more"
         )
     if "enrolled" in entry:
         closed = plural(len(entry.get("closed", ())), "question")
