@@ -11,7 +11,7 @@ import pytest
 import typer
 
 from feddcd.cli import _terminal
-from feddcd.cli._habits import SERVING, plain
+from feddcd.cli._habits import SERVING, as_json, plain
 from feddcd.cli.app import app, main
 
 HERE = {  # by command: what is typed, in this order, and what its result has
@@ -121,6 +121,13 @@ def test_an_error_has_no_document_and_v_says_where(tmp_path, monkeypatch, capsys
         assert said.out == ""
         assert said.err.splitlines()[-1] == "error: no.csv: no such file"
         assert ("Traceback" in said.err) == line.startswith("-v")
+
+
+def test_a_command_in_json_changes_nothing_for_the_next_one(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit):
+        main(["glm", "missing.csv", "--formula", "y ~ x", "--json"])
+    assert not as_json()
 
 
 def test_what_json_has_no_word_for_is_null():

@@ -84,7 +84,7 @@ def _with_habits(command: Callable[..., None], *, json: bool, writes: bool) -> C
     @functools.wraps(command)
     def equipped(*args: Any, **options: Any) -> None:
         global _json
-        _json = options.pop("as_json", False)
+        before, _json = _json, options.pop("as_json", False)
         be_wordy(options.pop("verbose", False) or wordy())
         be_quiet(options.get("quiet", False))
         began = time.perf_counter()
@@ -105,6 +105,7 @@ def _with_habits(command: Callable[..., None], *, json: bool, writes: bool) -> C
                 print(dumps(_found))
             raise
         finally:
+            _json = before
             be_quiet(False)
             if wordy():
                 note(f"{time.perf_counter() - began:.1f} s")
