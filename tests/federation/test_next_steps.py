@@ -11,7 +11,7 @@ from feddcd.cli._status import lines_of, status_of
 from feddcd.cli._studies import study_command
 from feddcd.cli._tables import show_event
 from feddcd.cli.app import main
-from feddcd.federation import status
+from feddcd.federation import status, trial
 from feddcd.federation._next_step import PAUSE, next_step, start_again, waits_in_words
 from feddcd.federation.about import StudyEnd
 from feddcd.federation.config import Config
@@ -169,6 +169,24 @@ def test_a_connected_site_that_could_not_answer_is_marked(home, monkeypatch):
     study = want(home, "second", '[glm]\nformula = "y ~ age"\nfamily = "gaussian"\n')
     note_state(study, "done", time=9e9)
     assert sites()["south"] == "south  connected", "it answered since"
+
+
+def test_a_study_of_up_that_was_killed_does_not_run(home, monkeypatch):
+    home.results.mkdir(exist_ok=True)
+    home.note("greeting", sites=3)
+    own = status.federation_status(home)["studies"][0]
+    assert (own["study"], own["state"], own["stands"]) == ("federation.toml", "stopped", "stopped")
+    told = status.federation_status(home)["next"]
+    assert told == "continue the study of federation.toml: feddcd federation up fed"
+    online = {name: {"online": True} for name in home.invited()}
+    for name, value in (("is_up", True), ("connected", online), ("hang_of", None)):
+        monkeypatch.setattr(status, name, lambda folder, value=value: value)
+    monkeypatch.setattr(trial, "opened_for", lambda folder: 3600.0)  # so `up` has it open
+    assert status.federation_status(home)["studies"][0]["state"] == "running"
+    monkeypatch.setattr(trial, "opened_for", lambda folder: 0.0)  # so `serve` came after it
+    held = status.federation_status(home)
+    assert held["studies"][0]["state"] == "stopped"
+    assert held["next"].startswith("start a study: ")
 
 
 def test_a_waiting_line_says_who_decides_about_what(home, capsys):

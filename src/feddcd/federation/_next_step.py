@@ -43,6 +43,8 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     if failed and failed["study"] == OWN:
         return _after_failure(at, failed, held)
     if not held["open"]:
+        if any(s["study"] == OWN and s["state"] == "stopped" for s in held["studies"][-1:]):
+            return f"continue the study of {OWN}: feddcd federation up {at}"
         to = f", so that study {stopped[0]} continues" if stopped else ""
         return f"open the port{to}: feddcd federation serve {at}"
     running = sorted(

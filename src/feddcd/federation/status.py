@@ -35,7 +35,7 @@ from .site.approval import SHORT
 from .site.log import LOG
 from .site.policy import FILE as POLICY
 from .site.told import in_short, kind_of
-from .trial import trial_of
+from .trial import put_stopped, trial_of
 from .unshared import unshared
 
 HERE = "on this machine, to try feddcd"
@@ -58,6 +58,7 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
         _put_behind(study, studies, folder)
     if folder.events.exists() and (alone := study_status(folder))["state"] != "wanted":
         studies.insert(0, alone)
+        put_stopped(alone, folder, up)
     _put_trouble(sites, [study for study in studies if study["state"] != "wanted"])
     trial = None if up else trial_of(folder)
     if trial is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from .._files import shown
 from .enrolment.invitation import when
 from .folder import FederationFolder
+from .machine._served import opened_for
 from .machine.processes import processes
 from .site.approval import SHORT, about_waiting, waiting
 
@@ -102,3 +103,11 @@ def next_in_trial(trial: Mapping[str, Any]) -> str:
             "add: --job FILE"
         )
     return f"try the federation on this machine: {trial['command']}"
+
+
+def put_stopped(alone: dict[str, Any], folder: FederationFolder, up: bool) -> None:
+    """`up` was killed before its study ended: `serve`, opened later, does not continue it."""
+    last = max((event.get("time", 0.0) for _, event in folder.read_events()), default=0.0)
+    runs = last >= time.time() - (opened_for(folder) or 0.0) if up else trial_of(folder)
+    if alone["state"] == "running" and not runs:
+        alone |= {"state": "stopped", "stands": "stopped", "waits": {}, "heard": []}
