@@ -204,7 +204,22 @@ def test_a_list_of_all_effects_says_so(tmp_path, right, whole):
     fit = FederatedGLM(formula=f"death ~ {right}").fit(patients(), groups="hospital")
     text = written(fit, tmp_path)[0]
     assert ("This list has all effects. The clearest effect stands first: " in text) == whole
-    assert ("that the data show most clearly" in text) == (not whole)
+    assert ("This list has the effects whose coefficients are furthest" in text) == (not whole)
+
+
+@pytest.mark.parametrize("n", [240, 20_000])
+def test_an_effect_that_is_not_clear_is_not_called_clear(tmp_path, n):
+    rows = patients(n)
+    z = rows["age"] / 8 - 9 + (rows["sex"] == "male") + rows["asa"] / 2
+    rows["death"] = np.random.default_rng(1).binomial(1, 1 / (1 + np.exp(-z)))
+    draw = np.random.default_rng(2)
+    for name in ("dose", "bmi", "rank"):
+        rows[name] = draw.normal(size=n)
+    formula = "death ~ dose + age" + (" + sex + asa" if n > 240 else " + bmi + rank")
+    text = written(FederatedGLM(formula=formula).fit(rows, groups="hospital"), tmp_path)[0]
+    head = text.partition("Effects</h2>")[0]
+    assert ("may be no effect" in head) == (n == 240)
+    assert ("that the data show most clearly" in head) == (n > 240)
 
 
 def test_the_calibration_says_how_its_groups_and_bars_are_made(tmp_path):

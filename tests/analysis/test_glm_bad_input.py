@@ -178,7 +178,8 @@ CASES = [
     by_array("'groups' contains both numbers and words",
              groups=np.array([1, "a"] * (N // 2), dtype=object)),
     # responses
-    by_array("'y' must be 0 or 1, got 2.0 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
+    by_array("'y' must be 0 or 1; for two other values, name in event the one that is the event, "
+             "got 2 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
     by_array("'y' must be 0 or 1, or a share of successes if sample_weight has the number of "
              "trials, got 0.5 at row 5", y=np.where(np.arange(N) == 5, 0.5, Y)),
     by_array("y must be numbers, got 'yes' at row 0", y=["yes", "no"] * (N // 2),
@@ -193,7 +194,7 @@ CASES = [
     by_array("event='yes' works only with family='binomial' or family='quasibinomial'",
              family="poisson", event="yes"),
     by_array("'y' is 1 in every row, but binomial needs both 0 and 1", y=ones()),
-    by_array("'y' must be a count (a number >= 0), got -1.0 at row 1", y=-Y, family="poisson"),
+    by_array("'y' must be a count (a number >= 0), got -1 at row 1", y=-Y, family="poisson"),
     by_array("'y' is 0 in every row, so no finite model fits the data", y=0 * Y, family="poisson"),
     by_array("'y' must be finite, got inf at row 2", y=ones(2, np.inf), family="gaussian"),
     by_array("'y' is 1 in every row", y=ones(), family="gaussian"),

@@ -55,7 +55,8 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     values = numbers_of(y, label(y))
     _check(y, ~np.isfinite(values), "must be finite")
     if family in SHARES:
-        _check(y, (values < 0) | (values > 1), "must be 0 or 1")
+        other = "must be 0 or 1; for two other values, name in <event> the one that is the event"
+        _check(y, (values < 0) | (values > 1), other)
         if rows.weight is None:
             share = "a share of successes if <sample_weight> has the number of trials"
             _check(y, values % 1 != 0, f"must be 0 or 1, or {share}")
@@ -120,5 +121,6 @@ def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
         row = int(np.flatnonzero(bad)[0])
         name, value = label(y), y.iloc[row]
         got = repr(value) if isinstance(value, str) else value
+        got = f"{value:g}" if isinstance(value, int | float | np.number) else got
         told, at = f"{name!r} {why}, got {got} <row>", int(y.index[row])
-        raise DataError(told, row=at, column=name, value=value, settings=WEIGHT)
+        raise DataError(told, row=at, column=name, value=value, settings=WEIGHT | {"event": None})

@@ -229,7 +229,9 @@ def _bars(fit: TableResult) -> str:
     }.get(fit.family, ("√(dispersion / rows)", ""))
     wide = ", which allow for the over-dispersion of the outcomes" if fit.overdispersed else ""
     root += " × √(Pearson’s X² / df)" if fit.overdispersed else ""
-    return f"The bars are 95 % intervals{wide}: observed ± {Z:.2f} × {root}{of}."
+    ends = {"binomial": " A bar ends at 0 and at 1.", "poisson": " A bar ends at 0."}
+    told = f"The bars are 95 % intervals{wide}: observed ± {Z:.2f} × {root}{of}."
+    return told + ends.get(fit.family, "" if fit.family == "gaussian" else ends["poisson"])
 
 
 def _inside(low: np.ndarray, high: np.ndarray, fit: TableResult) -> tuple[np.ndarray, np.ndarray]:

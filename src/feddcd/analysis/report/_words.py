@@ -138,6 +138,8 @@ def about(fit: TableResult) -> str:
     apart = "Some terms have no effect of their own, for example the terms of an interaction. This "
     apart = f"{apart}list leaves out such terms. " if any(entangled(fit)) else ""
     which = "the effects that the data show most clearly: their coefficients are"
+    if not all(_clear(fit, [each]) for each in effects):
+        which = "the effects whose coefficients are"
     end = "A clear effect is not always large or important."
     if not clear:
         none = 0 if fit.ratio is None else 1
@@ -147,7 +149,6 @@ def about(fit: TableResult) -> str:
                 " But the regression table has coefficients outside this list whose intervals do "
                 "not include 0."
             )
-        which = "the effects whose coefficients are"
     if not apart and len(effects) == sum(is_effect(fit, c) for c in fit.coefficients):
         which = "all effects. The clearest effect stands first: its coefficient is"
     scaled = any(unit_of(fit, c).size != 1 for c in effects)
