@@ -193,7 +193,7 @@ def test_another_authority_is_refused(home, tmp_path, data):
     mine, theirs = given._plain(), given._replace(certificate=other)._plain()
     path.write_text(path.read_text().replace(mine["certificate"], theirs["certificate"]))
     with pytest.raises(
-        SpecError, match="the certificate in the invitation does not match the fingerprint"
+        SpecError, match="the certificate in the invitation does not match its digest"
     ):
         read_invitation(path)
     refused(

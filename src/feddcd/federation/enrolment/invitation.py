@@ -119,7 +119,7 @@ def read_invitation(path: Path, now: float | None = None) -> Invitation:
         ) from None
     if not same:
         raise SpecError(
-            f"{path}: the certificate in the invitation does not match the fingerprint in the "
+            f"{path}: the certificate in the invitation does not match its digest in the "
             f"invitation; {_ASK}"
         )
     if found._check != values["check"] or set(values) != {"invitation", *kinds}:
