@@ -4,7 +4,9 @@ import grp
 import json
 import math
 import pwd
+import shlex
 import shutil
+from contextlib import suppress
 
 import pytest
 
@@ -12,6 +14,7 @@ from disks import in_memory
 from feddcd._errors import Refused, SpecError
 from feddcd.cli import _enrolment, _members, _serving
 from feddcd.cli._status import lines_of, status_of
+from feddcd.cli.app import main
 from feddcd.federation import health
 from feddcd.federation.config import Config
 from feddcd.federation.enrolment import desk, site
@@ -255,11 +258,37 @@ def test_what_a_second_enrolment_keeps_is_said(home, said, monkeypatch):
     assert "names the column 'AGE', but patients.csv has no such column; did you mean" in warned
     told = "feddcd kept these files of an earlier enrolment, and this site uses them again: "
     assert f"{told}key, sum.keys, policy.toml" in said
-    assert said[-1] == (
+    started = said.index(
         "next: you do not have to start anything, because this site runs already and connects by "
         "itself"
     )
+    assert said[started + 1].startswith("Then call the person at the coordinator. ")
+    assert said[started + 2] == f"  {site.enrolment_words(west)}"
     assert not programs.site_runs(west)
+
+
+@pytest.mark.parametrize("heard", ["first", "last"])
+def test_words_that_still_differ_have_one_rule_at_both_ends(home, said, heard):
+    """The person asks again once; then the printed commands remove the site and invite it again."""
+    invite(home)
+    words = site.enrolment_words(enrol(home)).split()
+    assert "ask for the words again. If the words still differ, another person" in said[-1]
+    if heard == "first":
+        with pytest.raises(SpecError) as raised:
+            _enrolment.confirm_command(home.path, "west", "no such words")
+        told = str(raised.value)
+    else:
+        _enrolment.confirm_command(home.path, "west", " ".join(words[:3]))
+        (told,) = [line for line in said if "has other words, read the words again" in line]
+    assert "still differ, another person may be changing your messages. Then remove" in told
+    assert home.key("west").exists() == (heard == "last")
+    for command in told.partition("another way: ")[2].split("; "):
+        with suppress(SystemExit):
+            main(shlex.split(command)[1:])
+    assert not home.key("west").exists()
+    words = site.enrolment_words(enrol(home)).split()
+    _enrolment.confirm_command(home.path, "west", " ".join(words[:3]))
+    assert home.key("west").exists()
 
 
 def test_a_data_file_that_every_user_may_read_is_named(home, said):

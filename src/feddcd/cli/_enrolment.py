@@ -120,14 +120,18 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
         )
         found(kept=list(made.kept))
     say(start_words(unit, "this site"))
+    say(f"next: {_start(folder)}")
     if not made.confirmed:
         _say_words(made.words)
+
+
+def _start(folder: Path) -> str:
     if site_runs(folder):
-        return say(
-            "next: you do not have to start anything, because this site runs already and connects "
-            "by itself"
+        return (
+            "you do not have to start anything, because this site runs already and connects by "
+            "itself"
         )
-    say(f"next: feddcd federation site {_quoted(folder)}")
+    return f"feddcd federation site {_quoted(folder)}"
 
 
 def _much_else(folder: Path, data: Path) -> str:
@@ -142,15 +146,16 @@ def _much_else(folder: Path, data: Path) -> str:
 
 
 def _say_words(words: str) -> None:
-    say(f"Call the person at the coordinator. {READ_OUT}")
+    say(f"Then call the person at the coordinator. {READ_OUT}")
     say(f"  {words}")
     say(
         "The first three words are enough for the coordinator to let this site in. But approve "
         "nothing, and change nothing in policy.toml, before you have heard the last three words."
     )
     say(
-        "If a word that you hear differs from your word, stop: another person may be changing your "
-        "messages on the way."
+        "If a word that you hear differs from your word, ask for the words again. If the words "
+        "still differ, another person may be changing your messages. Then stop this site. The "
+        "person at the coordinator removes this site, and sends a new invitation in another way."
     )
 
 
@@ -235,14 +240,16 @@ def confirm_command(path: Path, site: str, words: str) -> None:
         raise SpecError(
             f"these are not the words of {site}, so {site} is not confirmed. Ask the "
             f"person at {site} for the words again, and run the same command. If the "
-            "words still differ, another person may be changing your messages. Then send "
-            "a new invitation in another way than before"
+            f"words still differ, {_changed(folder, site)}"
         )
     say(
         f"The words are right. Now read the last three words to the person at {site}: "
         f"{' '.join(expected[HALF:])}"
     )
-    say(f"  If the person at {site} has other words, remove this site: {_retire(folder, site)}")
+    say(
+        f"  If the person at {site} has other words, read the words again. If the words still "
+        f"differ, {_changed(folder, site)}"
+    )
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
     say(
@@ -252,8 +259,12 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     say(f"{site} is confirmed. next: feddcd federation status {_quoted(folder.path)}")
 
 
-def _retire(folder: FederationFolder, site: str) -> str:
-    return f"feddcd federation retire {_quoted(folder.path)} {site}"
+def _changed(folder: FederationFolder, site: str) -> str:
+    at = f"{_quoted(folder.path)} {site}"
+    return (
+        "another person may be changing your messages. Then remove this site, and send a new "
+        f"invitation in another way: feddcd federation retire {at}; feddcd federation invite {at}"
+    )
 
 
 def _quoted(path: Path) -> str:
