@@ -125,6 +125,8 @@ def test_gaps_beyond_the_papers_with_few_clients():
         row["eps"]: row["rounds"] for row in rows if (row["tau"], row["algorithm"]) == (5, "feddcd")
     }
     assert found == {1e-1: [2], 1e-2: [3], 1e-3: [4]}
+    setups = list(dict.fromkeys((row["tau"], row["eps"]) for row in rows))
+    assert setups == sorted(setups, key=lambda s: (-s[0], s[1]))  # as in the table that is shown
 
 
 def test_the_variants_differ_as_documented():

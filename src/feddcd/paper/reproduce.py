@@ -118,8 +118,8 @@ def table2_rows(
         _table2_row(cell, eps, results, authors)
         for problem in problems
         for setup in TABLE2
+        for eps in sorted(setup.eps)
         for cell in table2_cells(problem, setup, variant, seeds)
-        for eps in setup.eps
     ]
 
 
