@@ -46,6 +46,7 @@ TABLE = {
     "columns, and of products of a column with the outcome",
 }
 TABLE_FIRST = "moments."
+TABLE_LATER = ("bins", "residuals", "meat", "clusters")  # not in the first exchange
 DESCRIPTION = {
     "n": "the number of rows of each group",
     "present": "for each column of numbers, how many rows of each group have a value",
@@ -99,11 +100,13 @@ def may_leave(plan: Any, mode: str, careful: bool) -> list[str]:
     never |= dict.fromkeys(OF_POLICY, mode == "each" and careful)
     names = [name for name in TABLE if not never.get(name)]
     once = [name for name in names if name.startswith(TABLE_FIRST)]
-    each = [name for name in names if name not in once]
+    later = [name for name in names if name in TABLE_LATER]
+    each = [name for name in names if name not in (*once, *later)]
     return [
         *counted,
         *_listed("in the first exchange only:", TABLE, once),
         *_listed("in each exchange:", TABLE, each),
+        *(_listed("in each exchange after the first:", TABLE, later) if later else ()),
     ]
 
 
