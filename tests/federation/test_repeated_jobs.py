@@ -29,6 +29,7 @@ from feddcd.federation.folder import load_place
 from feddcd.federation.machine import serving
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.studies import note_state, state_of, want
+from feddcd.federation.site._sets import if_denied
 from feddcd.federation.site.approval import approve, deny, waiting, words_of
 from feddcd.federation.site.memory import Memory
 from feddcd.sums.proof import JobProof
@@ -396,6 +397,16 @@ def test_a_denial_has_a_risk_also_when_the_rows_of_this_site_changed(tmp_path):
     words = " ".join("\n".join(words_of(place.folder, id)).split())
     assert "without this site, and use the same rows as in the earlier job, they" in words
     assert "the sums of this site alone, over its rows in the earlier job" in words
+    assert "So this job ends if you deny" not in words, "three other sites remain"
+
+
+def test_of_three_sites_a_denial_ends_the_job():
+    job = {"set": "x", "questions": 1, "cohort": SITES[:3]}
+    memory = types.SimpleNamespace(jobs=lambda: {"before": job})
+    facts = types.SimpleNamespace(job="a" * 32, mode="sum", sites=SITES[:3])
+    told = " ".join(if_denied(facts, memory))  # pyright: ignore
+    assert "Only 3 sites take part in this job, and a sum needs 3. So this job ends if" in told
+    assert "with a new site, or in mode 'each'" in told
 
 
 def test_who_is_asked_for_names_and_levels_reads_the_risk_of_a_denial(tmp_path):
@@ -414,14 +425,14 @@ def test_who_is_asked_for_names_and_levels_reads_the_risk_of_a_denial(tmp_path):
         return id, " ".join("\n".join(words_of(west, id)).split())
 
     names, words = waits(study)
-    assert "the coordinator asks for names and levels of these columns" in words
+    assert "the coordinator asks for names and levels of columns" in words
     assert "if you deny, there is a risk" not in words, "nothing left this site before"
     approve(west, names)
     approve(west, waits(study)[0])
     run(study)
     second = again(home, RegressionPlan("y ~ age + sex", "gaussian"), fewest=4, name="second")
     _, words = waits(second)
-    assert "the coordinator asks for names and levels of these columns" in words
+    assert "the coordinator asks for names and levels of columns" in words
     assert (
         "if you deny, there is a risk, because this site answered an earlier job on this data"
         in words

@@ -660,6 +660,9 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
         "coordinator asks nothing now; your decision counts if the coordinator starts the study "
         "again"
     )
+    denial = "ended without a result, because a person at this site denied this job. If a person"
+    assert status_of(asked / "south")["ended"][-1]["how"].startswith(denial)
+    assert status_of(asked / "south")["approved_later"] == ""
     next_of = lambda site: status_of(site)["next"]
     for name in ("north", "south"):
         LinkState(asked / name, "h:1").tell("connected", "")
@@ -671,6 +674,8 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     assert "was denied" not in next_of(north)
     CliRunner().invoke(app, ["federation", "approve", str(south), denied.stem])
     assert "was denied" not in next_of(south)
+    assert "\napproved later: " in "\n".join(lines_of(status_of(south)))
+    assert status_of(north)["approved_later"] == "", "north refused nothing"
 
 
 def show_lines(site, monkeypatch):
@@ -761,7 +766,7 @@ def test_the_list_of_one_job_has_its_refusals_and_no_other_job(asked, monkeypatc
     listed = said_by("outgoing", north, id[:8]).splitlines()
     kinds = [line.split()[3] for line in listed]
     assert [kind for kind in kinds if kind not in ("LEFT", "ENDED")] == ["WAITS", "REFUSED"]
-    names = [line for line in listed if "names and categories" in line]
+    names = [line for line in listed if "names and types" in line]
     questions = {line.rpartition("[question ")[2] for line in names}
     assert len(questions) == 1, "of the same study, with other columns"
     (refused,) = [line for line in listed if "REFUSED" in line]

@@ -29,6 +29,7 @@ def site_facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
     facts += [("left this site", plural(held["left"], "answer"))]
     facts += [("refused", plural(held["refused"], "question"))]
     facts += [("last refusal", held["last_refusal"])] if held["last_refusal"] else []
+    facts += [("approved later", held["approved_later"])] if held["approved_later"] else []
     facts += [("waits for you", "; ".join(held["asked"]) or "nothing")]
     facts += [("denied", line) for line in held["denied"]]
     facts += [

@@ -85,6 +85,7 @@ def site_status(folder: Path) -> dict[str, Any]:
         "problems": [t._asdict() for t in broken if t.stops],
         "warnings": [t._asdict() for t in broken if not t.stops],
         "last_refusal": last_refusal(folder), "last_reason": last_reason(folder),
+        "approved_later": approved_later(folder),
         "looks": looks_words(folder),
         "left_federation": left_for_good, "how_left": gone.how if gone else "",
         "paused": (folder / "paused").exists(), "summed_with": names, "roster": words,
@@ -142,6 +143,20 @@ def last_refusal(folder: Path) -> str:
 def last_reason(folder: Path) -> str:
     """The reason alone, as other lines repeat it."""
     return printable(reason_of(entry)) if (entry := _refused_last(folder)) else ""
+
+
+def approved_later(folder: Path) -> str:
+    """When a person approved the question of the last refusal after it; nothing if nobody did."""
+    entries = _entries(folder)
+    last = max((i for i, entry in enumerate(entries) if "refused" in entry), default=len(entries))
+    later = [entry for entry in entries[last + 1 :] if "approved" in entry]
+    same = [entry for entry in later if _asked(entry) == _asked(entries[last])]
+    return f"{time_of(same[-1])}  {told(same[-1])}" if same and _asked(entries[last]) else ""
+
+
+def _asked(entry: Mapping[str, Any]) -> str:
+    """The job, or the question before it, that a line of the log is about."""
+    return str(entry.get("of_job") or entry.get("of_question") or "")
 
 
 def _refused_last(folder: Path) -> dict[str, Any]:

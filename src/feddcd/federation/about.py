@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .._errors import SpecError
 from .._text import printable, sentence_list
-from .site.told import NOT_ALLOWED, lacking
+from .site.told import DENIED, NOT_ALLOWED, lacking
 
 MOST_LETTERS = 300  # of a purpose
 MOST_SITES = 200  # that an end names
@@ -40,6 +40,10 @@ THEN = {  # by code: what can come next
     "left": "the coordinator can start the study again if enough sites remain",
 }
 MENDED = "After you have solved this problem, the coordinator can start the study again"
+REDECIDED = (
+    "If a person at this site approves the request after all, the coordinator can start the study "
+    "again"
+)
 CHANGED = (
     "As long as nothing changes, this site refuses this job again. Tell the person at the "
     "coordinator what to change in the job; or, if the people at this site agree, change "
@@ -72,7 +76,9 @@ class StudyEnd(NamedTuple):
     def words(self, reason: str = "", own: str = "") -> str:
         """`own` is the site that reads this, and `reason` its own, where it ended the study."""
         if reason:
-            told = f"ended without a result, because this site refused: {reason}"
+            denied = reason.startswith(DENIED)
+            because = f"because {reason}" if denied else f"because this site refused: {reason}"
+            told = f"ended without a result, {because}"
             others = self._refusals([name for name in sorted(self.sites) if name != own], own)
             told += f". Also, {others}" if own and others else ""
             return f"{told}. {_after(reason)}"
@@ -97,6 +103,8 @@ def is_ruled(reason: str) -> bool:
 
 
 def _after(reason: str) -> str:
+    if reason.startswith(DENIED):
+        return REDECIDED
     if lacking(reason):
         return NO_COLUMN
     return CHANGED if is_ruled(reason) or NOT_ALLOWED in reason else MENDED

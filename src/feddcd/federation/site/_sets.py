@@ -6,12 +6,17 @@ from fractions import Fraction
 from typing import Any
 
 from ..._text import plural, sentence_list
+from ...sums.roster import FEWEST
 from .approval import SHORT
 from .log_words import AFTER_DENIAL
 from .memory import Memory, difference, smallest_atom
 from .policy import Policy, Ruled
 
 UNTOLD = "feddcd does not tell the other sites that rows were withdrawn here"
+FEW = (
+    f"    Only {FEWEST} sites take part in this job, and a sum needs {FEWEST}. So this job ends if "
+    "you deny. The risk remains if the other sites run it with a new site, or in mode 'each'."
+)
 BOTH = "The coordinator and everyone at the sites that take part in both jobs"
 
 
@@ -134,7 +139,7 @@ def if_denied(facts: Any, memory: Memory) -> list[str]:
     if facts.mode != "sum" or not before:
         return []
     same = own is not None and any(job["set"] == own for job in before)
-    return _risk(facts.job, same, own is None)
+    return _risk(facts.job, same, own is None, len(facts.sites) <= FEWEST)
 
 
 def if_names_denied(policy: Policy, question: str, memory: Memory) -> list[str]:
@@ -144,9 +149,10 @@ def if_names_denied(policy: Policy, question: str, memory: Memory) -> list[str]:
     return _risk(question, False, False) if careful and answered else []
 
 
-def _risk(id: str, same: bool, refused: bool) -> list[str]:
+def _risk(id: str, same: bool, refused: bool, fewest: bool = False) -> list[str]:
     """`same`: the rows are those of an earlier job. But what counts are the rows of the others, of
-    which nothing is known here; so there is a risk without it, too."""
+    which nothing is known here; so there is a risk without it, too. `fewest`: no site can be
+    missing from a sum."""
     where = "on the same rows" if same else "on this data file"
     others = "" if same else ", and use the same rows as in the earlier job"
     ruled = (
@@ -157,6 +163,7 @@ def _risk(id: str, same: bool, refused: bool) -> list[str]:
         f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others},",
         "    they and the coordinator can calculate the sums of this site alone"
         + ("." if same else ", over its rows in the earlier job."),
+        *([FEW] if fewest else []),
         *([ruled] if refused else []),
         f"    Before you {'decide' if refused else 'deny'}, {call(id)}",
     ]

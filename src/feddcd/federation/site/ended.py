@@ -69,15 +69,15 @@ def end_all(folder: Path) -> list[str]:
 
 
 def _own_reason(place: Any, told: StudyEnd) -> str:
-    """Why this site refused, from its own log, where the study ended for that. A person who denied
-    knows it."""
+    """Why this site refused, from its own log, where the study ended for that."""
     if told.why != "refused" or place.client not in told.sites:
         return ""
     for entry in reversed(read_log(place.folder)):
         if "ended" in entry:  # what is before belongs to an earlier study
             return ""
         if "refused" in entry and entry.get("study", told.study) == told.study:
-            return "" if entry.get("rule") == "denied" else printable(reason_of(entry))
+            denied = entry.get("rule") == "denied"
+            return printable(str(entry["why"]) if denied else reason_of(entry))
     return ""
 
 

@@ -12,6 +12,7 @@ LOOKING = "looks again for its data file"  # no person has to decide
 READING = "reads its policy again"  # the same
 RULED = "refused by the rules of this site"
 NOT_ALLOWED = "its policy does not allow"
+DENIED = "a person at this site denied"  # which stays at the site
 
 _ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
 SEE_LOG = "the file site.log at the site says why"
