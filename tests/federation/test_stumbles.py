@@ -501,7 +501,9 @@ def test_counts_behind_names_stay_and_are_told_as_such():
     line = record(out, b"", b"")
     assert line["levels"] == {"sex": ["f", "m"]}
     assert "not sent" not in line
-    assert told(line) == "LEFT     the names and categories of 1 column: sex"
+    assert told(line) == (
+        "LEFT     the names and types of 1 column: sex; the levels of 'sex': 'f', 'm'"
+    )
 
 
 def test_a_table_names_every_invited_site_that_it_lacks():

@@ -21,7 +21,7 @@ from feddcd.federation.site import answer as site
 from feddcd.federation.site import approval
 from feddcd.federation.site.approval import approve, waiting
 from feddcd.federation.site.ended import ended_studies
-from feddcd.federation.site.log import append
+from feddcd.federation.site.log import append, read_log
 from feddcd.federation.site.log_words import block_lines, told
 from feddcd.federation.site.policy import Policy
 from feddcd.federation.site.rules import budget_lines
@@ -47,7 +47,10 @@ PARTS = {
     "in each exchange of a regression table:": {
         name: words
         for name, words in blocks.TABLE.items()
-        if not name.startswith(blocks.TABLE_FIRST)
+        if not name.startswith(blocks.TABLE_FIRST) and name not in blocks.TABLE_LATER
+    },
+    "in each exchange of a regression table after the first:": {
+        name: words for name, words in blocks.TABLE.items() if name in blocks.TABLE_LATER
     },
     "in the exchanges of a description:": blocks.DESCRIPTION,
 }
@@ -101,7 +104,9 @@ def test_what_leaves_was_in_the_words_before(values, mode):
     def exchange(questions):
         replies = ask(questions)
         for each in replies.values():
-            left.update({name: block for name, block in each.items() if np.size(block.value)})
+            sent = {name: block for name, block in each.items() if np.size(block.value)}
+            assert left or plan.analysis == "describe" or not {*sent} & {*blocks.TABLE_LATER}
+            left.update(sent)
         return replies
 
     converse(analysis.talk(plan, agreed), exchange)
@@ -157,6 +162,37 @@ def test_names_of_columns_are_approved_for_one_study(tmp_path):
         approve(place.folder, id)
         assert ask(study) == "columns"
     assert ask("one") == "refusal"  # the person read it for two last
+
+
+def test_the_text_before_and_the_log_have_exactly_the_names_and_levels_that_left(tmp_path):
+    """Columns that are only needed complete send nothing; declared levels leave as declared."""
+    place = home(tmp_path)
+    values = {**PLANS[0], "complete": ["crp", "grade"], "levels": {"sex": ["f", "m", "x"]}}
+    meta = {"plan": read_plan(values).to_dict()}
+    message = pack_message(Envelope("columns", meta, {}))
+    site.answer(message, place)
+    (id,) = waiting(place.folder)
+    words = approval.words_of(place.folder, id)
+    assert words[0] == "Before a job, the coordinator asks for names and levels of columns:"
+    assert "  this site would send the names and types of these columns: 'age', 'sex'" in words
+    assert "  this site would send these levels of 'sex': 'f', 'm', 'x'" in words
+    approve(place.folder, id)
+    said = unpack_message(site.answer(message, place)).meta
+    assert (said["columns"], said["levels"]) == (["age", "sex"], {"sex": ["f", "m", "x"]})
+    line = read_log(place.folder)[-1]
+    assert told(line).startswith(
+        "LEFT     the names and types of 2 columns: age and sex; the levels of 'sex': 'f', 'm', "
+        "'x' [question "
+    )
+    assert (line["names"], line["levels"]) == (said["columns"], said["levels"])
+
+
+def test_the_log_names_classes_and_says_that_a_training_tells_its_rows():
+    of = {"kind": "columns", "columns": ["age"], "classes": ["no", "yes"], "levels": {}, "rows": 9}
+    assert told(of | {"method": "newton"}) == (
+        "LEFT     the names and types of 1 column: age; the classes: 'no', 'yes'"
+    )
+    assert told(of | {"method": ""}).startswith("LEFT     the number of rows, and the names of 1 c")
 
 
 def test_an_approval_in_the_moment_of_the_question_counts(tmp_path, monkeypatch):

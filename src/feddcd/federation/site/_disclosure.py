@@ -27,6 +27,7 @@ from .policy import (
     load_policy,
     not_allowed,
 )
+from .told import DENIED
 
 YES, NO = ("y", "yes"), ("n", "no")
 MOST_LETTERS = 1000  # of a reason in the log, which may be that of a library
@@ -61,16 +62,28 @@ def _blocks(outgoing: Outgoing) -> dict[str, str]:
     }
 
 
+def _sent(outgoing: Outgoing) -> tuple[list[str], dict[str, list[str]], list[str]]:
+    """The names, levels and classes that leave: of declared levels all, also those of no row."""
+    told = {name: getattr(outgoing, name) for name in ("columns", "levels", "classes")}
+    told |= outgoing.sent
+    levels = {str(name): list(map(str, each)) for name, each in told["levels"].items()}
+    names = list(map(str, told.get("names", told["columns"])))
+    return names, levels, list(map(str, told["classes"]))
+
+
 def _describe_names(outgoing: Outgoing) -> str:
     """Names leave; the rows behind them are shown to the person alone."""
+    names, levels, classes = _sent(outgoing)
+    sent = {f"levels of {k!r}": v for k, v in levels.items()}
+    sent |= {"classes": classes} if classes else {}
     kinds = {f"levels of {k!r}": v for k, v in outgoing.levels.items()}
     kinds |= {"classes": outgoing.classes} if outgoing.classes else {}
     counts = lambda rows: ", ".join(f"{str(k)!r}: {rows[k]}" for k in list(rows)[:20])
     lines = [
         "This would leave this site:",
         f"  kind: 'columns': {REVEALS['columns']}",
-        f"  columns: {len(outgoing.columns)}: {listed(outgoing.columns)}",
-        *(f"  {name}: {len(rows)}: {listed(list(rows), 20)}" for name, rows in kinds.items()),
+        f"  columns: {len(names)}: {listed(names)}",
+        *(f"  {name}: {len(each)}: {listed(each, 20)}" for name, each in sent.items()),
         "These numbers stay at this site. Only you see these numbers, for your decision:",
         f"  rows: {_rows_told(outgoing.rows, kinds)}",
         *(f"  rows by {name}: {counts(rows)}" for name, rows in kinds.items()),
@@ -105,7 +118,7 @@ def confirm(outgoing: Outgoing, ask: Callable[[str], str], site: str = "") -> No
     except EOFError:
         reply = ""
     if reply not in YES:
-        raise Ruled("denied", "a person at this site denied this answer")
+        raise Ruled("denied", f"{DENIED} this answer")
 
 
 def record(outgoing: Outgoing, question: bytes, key: bytes) -> dict[str, Any]:
@@ -116,8 +129,9 @@ def record(outgoing: Outgoing, question: bytes, key: bytes) -> dict[str, Any]:
     plain |= {"complete": list(outgoing.complete)} if outgoing.complete else {}
     plain |= {name: int(getattr(outgoing, name)) for name in ("rows", "parameters", "sites")}
     if outgoing.kind == "columns":  # names leave, the counts of their rows stay
-        plain["classes"] = list(map(str, outgoing.classes))
-        plain["levels"] = {name: list(map(str, rows)) for name, rows in outgoing.levels.items()}
+        names, levels, classes = _sent(outgoing)
+        plain |= {"names": names} if outgoing.sent else {}
+        plain |= {"classes": classes, "levels": levels}
     plain["arrays"] = {name: _fingerprint(array, key) for name, array in outgoing.arrays.items()}
     return plain | {"question": hashlib.sha256(question).hexdigest()}
 
@@ -206,7 +220,8 @@ class Release(NamedTuple):
         except Waits as reason:
             raise Waits(f"{self.client}: {reason}") from None
         except Refused as reason:
-            about = record(outgoing._replace(classes={}, levels={}, arrays={}), question, b"")
+            unsent = outgoing._replace(classes={}, levels={}, arrays={}, sent={})
+            about = record(unsent, question, b"")
             self.refuse(reason, question, about)
             raise self.named(reason) from None
 

@@ -13,7 +13,7 @@ from ...analysis.protocol import Analysis, Offered
 from ...data.codebook import Codebook, ColumnEntry
 from ...data.frames import Frame
 from ...formula import read_formula
-from .policy import not_allowed
+from .policy import Outgoing, not_allowed
 
 NUMBERS = ("number", "integer")
 
@@ -32,6 +32,13 @@ def offer_of(book: Codebook, plan: Any, analysis: Analysis, entering: Sequence[s
                 "list them"
             )
     return made._replace(classes={}, levels={})  # no rows are behind these names
+
+
+def behind(out: Outgoing, found: Offered) -> Outgoing:
+    """With the rows behind the names, for the rules; and with what leaves, for the log."""
+    offer = found.offer
+    sent = {"names": offer.columns or [], "levels": offer.levels, "classes": offer.classes or []}
+    return out._replace(classes=found.classes, levels=found.levels, sent=sent)
 
 
 def plain_numbers(table: Frame, plan: Any, entering: Sequence[str]) -> Codebook | None:

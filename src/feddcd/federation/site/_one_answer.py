@@ -6,7 +6,7 @@ Each rule gives why the answer may not leave, or nothing.
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Outgoing(NamedTuple):
     mode: str = "each"  # or sum, where only a sum over sites can be read
     trains: bool = False  # in rounds, each at a point that the sums before it led to
     complete: tuple[str, ...] = ()  # of the columns: those of which no sum is made
+    sent: Mapping[str, Any] = {}  # of kind columns: the names, levels and classes that leave
 
 
 Rule = Callable[["Policy", Outgoing], str]  # why not, or nothing

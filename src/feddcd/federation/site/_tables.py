@@ -19,7 +19,7 @@ from ._earlier import answered_before, earlier_jobs, keep_question
 from ._foreseen import foreseen, refused_with
 from ._identity import known_rows
 from ._job_parts import check_size, digest_of
-from ._offers import offer_of, plain_numbers
+from ._offers import behind, offer_of, plain_numbers
 from ._overlaps import as_told
 from ._own_table import (
     SiteTable,
@@ -80,12 +80,11 @@ def columns(
         offered = _without_values(policy, source, table, plan, entering)
     key, n = question_of(meta["plan"]), len(table.frame)
     out = Outgoing("columns", analysis.method, entering, n, 0, {}, {}, 0, {})
-    behind = lambda of: out._replace(classes=of.classes, levels=of.levels)
 
     def judged() -> Offered:
         policy.check(out)
         made = _offered(policy, source, plan, entering)
-        policy.check(behind(made))
+        policy.check(behind(out, made))
         return made
 
     if offered is None and not asks_first(policy):
@@ -99,7 +98,7 @@ def columns(
         offered = held(source.folder, key, NAMES, judged, shown, asked)
     meta = {"client": source.client, **offered.offer._asdict()}
     # whoever sends this asks the rules again, now with the rows behind each name
-    return Envelope("columns", meta, {}), behind(offered)
+    return Envelope("columns", meta, {}), behind(out, offered)
 
 
 def _without_values(

@@ -160,12 +160,14 @@ def describe_offer(
 ) -> list[str]:
     """What would leave about columns before a job; `declared` are the lines of `describe_plan`."""
     lines = [
-        "Before a job, the coordinator asks for names and levels of these columns:",
+        "Before a job, the coordinator asks for names and levels of columns:",
         *_asked(plan, entering),
     ]
     if isinstance(found, Exception):
         return [REFUSE, *lines, *declared, *against(found)]
     sent = found.offer.levels.items()
+    names = listed(found.offer.columns or []) or "none"
+    lines.append(f"  this site would send the names and types of these columns: {names}")
     lines += [
         f"  this site would send these levels of {name!r}: {listed(v, 20)}" for name, v in sent
     ]

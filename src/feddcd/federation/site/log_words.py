@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from ..._text import plural, sentence_list
+from ..._text import listed, plural, sentence_list
 from ...analysis.blocks import block_line, numbers_in, told_blocks
 from .approval import SHORT
 
@@ -137,7 +137,7 @@ def _signed(entry: Mapping[str, Any]) -> str:
 def _left(entry: Mapping[str, Any]) -> str:
     columns = list(map(str, entry.get("columns", ())))
     if entry.get("kind") == "columns":
-        return f"the names and categories of {plural(len(columns), 'column')}: {_named(columns)}"
+        return _names_left(entry, list(map(str, entry.get("names", columns))))
     counted = "support" in entry.get("arrays", {})  # the first exchange of sums
     what = ROWS if counted else SENT.get(entry.get("kind", ""), f"{entry.get('kind', 'a message')}")
     filled = {name for name, shape in _shapes(entry).items() if numbers_in({name: shape})}
@@ -150,6 +150,18 @@ def _left(entry: Mapping[str, Any]) -> str:
     about += [f"needed complete: {_named(whole)}"] if whole and not counted else []
     about += [f"rows: {rows}", *([f"sites in the result: {sites}"] if sites else [])]
     return f"{what} ({'; '.join(about)})"
+
+
+def _names_left(entry: Mapping[str, Any], names: list[str]) -> str:
+    """Of a plan, or of a training, whose lines name no method and which tells the rows, too."""
+    what = "the names and types" if entry.get("method") else "the number of rows, and the names"
+    told = [f"{what} of {plural(len(names), 'column')}: {_named(names)}"]
+    told += [
+        f"the levels of {name!r}: {listed(each, 8)}"
+        for name, each in entry.get("levels", {}).items()
+    ]
+    told += [f"the classes: {listed(each, 8)}"] if (each := entry.get("classes")) else []
+    return "; ".join(told)
 
 
 def block_lines(entries: Iterable[Mapping[str, Any]]) -> list[str]:
