@@ -169,7 +169,9 @@ FORESEEN = {
     ),
     "a small cell": (
         [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],
-        "rule 'cells': fewer than 5 rows have outcome = 1 and ward = b",
+        "rule 'cells': fewer than 5 rows have outcome = 1 and ward = b. A new plan can join "
+        "levels with few rows, or leave out a column. The page 'The rules of a site' explains "
+        "which policy would allow this job. A person at this site can also change small_cells in",
     ),
     "enough": (ROWS, ""),
 }

@@ -9,7 +9,7 @@ import numpy as np
 from ..._text import listed, sentence_list
 from ...analysis.protocol import SiteRows
 from ...analysis.registry import ANALYSES, places_of
-from ._columns import cells_of_few
+from ._columns import OF_LEVELS, cells_of_few
 
 VALUES = 16  # of a column that has more, nobody knows them
 MOST = 8  # columns that are named one by one
@@ -27,6 +27,12 @@ def small_cells_told(
     every = {**others, **columns}
     for pair in cells_of_few(columns, others, k):
         yield " and ".join(_cell_told(name, every[name], rows, levels) for name, rows in pair)
+
+
+def cells_cure(mode: str) -> str:
+    """What helps against small cells; the setting is about sums over sites."""
+    own = ". A person at this site can also change small_cells in policy.toml"
+    return OF_LEVELS + (own if mode == "sum" else "")
 
 
 def _cell_told(name: str, x: np.ndarray, rows: np.ndarray, levels: Levels) -> str:

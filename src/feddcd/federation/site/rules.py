@@ -27,7 +27,7 @@ from ._identity import changed_since as changed_since
 from ._identity import unchanged_since as unchanged_since
 from ._ledger import budget_lines as budget_lines
 from ._ledger import check_release, check_room
-from ._named_cells import is_of_levels, small_cells_told
+from ._named_cells import cells_cure, is_of_levels, small_cells_told
 from ._overlaps import check_told
 from ._roles import check_alone, check_named, check_roles, is_read_alone
 from ._sets import check_sets, doubts_of
@@ -185,7 +185,7 @@ def check_columns(
             raise Ruled("dominance", f"{told}. {numbers.advice(plan, name, column)}{numbers.SHARE}")
     few = small_cells_told(columns, earlier, k, levels)
     for cell in () if hides_cells(policy, mode) else few:
-        raise Ruled("cells", f"fewer than {k} rows have {cell}")
+        raise Ruled("cells", f"fewer than {k} rows have {cell}. {cells_cure(mode)}")
     for one, other in numbers.nearly_alike(columns, earlier, k):
         told = f"the columns {one!r} and {other!r} are the same, except in fewer than {k} rows"
         raise Ruled("alike", told if one else "too many columns are similar to each other")
