@@ -203,6 +203,12 @@ def test_the_words_say_what_the_numbers_prove(tmp_path, name):
     assert ("NOT proven" in found.text) != ("Proven:" in found.text)
 
 
+def test_a_report_of_sums_says_why_it_has_no_estimates_of_single_sites():
+    sums = dataclasses.replace(FITS["binomial"].result_, answers="sum", site_table=None)
+    told = "Only sums over all sites are known, so the figure does not show the estimates of single"
+    assert told in report.html(sums, "title")
+
+
 def test_effects_are_ordered_by_z_and_in_the_right_direction():
     table = pd.DataFrame(
         [[1.0, 1.0, 1.0, 0.3, -0.96, 2.96], [-2.0, 0.1, -20.0, 0.0, -2.2, -1.8],

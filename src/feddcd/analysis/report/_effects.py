@@ -157,6 +157,11 @@ def _of_single_sites(fit: TableResult, inside: int, outside: int) -> list[str]:
             "a penalty. Sites without a finite estimate, and sites that do not send "
             "their estimate, have no diamond."
         )
+    elif fit.answers == "sum":
+        sentences.append(
+            "Only sums over all sites are known, so the figure does not show the estimates of "
+            "single sites."
+        )
     elif fit.n_sites > 1:
         sentences.append("The sites’ own estimates are not shown.")
     if outside:
