@@ -80,6 +80,8 @@ def test_who_did_not_decide_in_time_is_not_called_silent(tmp_path):
             approve(home.site("east"), id)
     assert events(home, "goes on")
     assert told(home)[0] == {"west": "west: nobody at the site decided in time"}
+    job = events(home, "job")[-1]
+    assert [job[name] for name in ("without", "late", "silent")] == [[], ["west"], []]
 
 
 def test_who_denied_and_then_approved_is_asked_for_the_next_job(tmp_path):

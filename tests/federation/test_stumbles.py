@@ -29,12 +29,12 @@ from feddcd.federation.machine.studies import note_state
 from feddcd.federation.site import _masked
 from feddcd.federation.site import told as words
 from feddcd.federation.site._columns import dominated, domination
-from feddcd.federation.site._disclosure import Outgoing, Release, describe, record
+from feddcd.federation.site._disclosure import Outgoing, Release, describe, hold, record
 from feddcd.federation.site._roles import _check_constants
 from feddcd.federation.site._words import describe_job, notes
 from feddcd.federation.site.answer import SitePlace, answer
 from feddcd.federation.site.approval import Asker, Waits, approve, deny, require, waiting
-from feddcd.federation.site.log import LOG, read_log
+from feddcd.federation.site.log import LOG, append, read_log
 from feddcd.federation.site.log_words import told
 from feddcd.federation.site.policy import Policy, Ruled, not_allowed
 from feddcd.federation.site.rules import check_answer
@@ -178,11 +178,15 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
     job = {"event": "job", "job": "ab", "sites": ["east", "south", "west"], "without": ["north"]}
     _tables.show_event(job)
     assert said == [
-        "north refused. The job without north is a new job, with the rows of east, south and west. "
-        "If people at these sites have to approve jobs, they have to approve the new job, too"
+        "not part of this job: north (refused). The job without north is a new job, with the rows "
+        "of east, south and west. If people at these sites have to approve jobs, they have to "
+        "approve the new job, too"
     ]
     _tables.show_event(job | {"without": []})
     assert len(said) == 1
+    _tables.show_event(job | {"late": ["h02"], "silent": ["bay"]})
+    gone = "bay (no answer in time), h02 (no decision in time) and north (refused)"
+    assert said[1].startswith(f"not part of this job: {gone}. The job without bay, h02 and north ")
 
 
 def test_signed_messages_are_told_in_words():
@@ -504,6 +508,34 @@ def test_counts_behind_names_stay_and_are_told_as_such():
     assert told(line) == (
         "LEFT     the names and types of 1 column: sex; the levels of 'sex': 'f', 'm'"
     )
+
+
+def test_the_file_of_an_answer_has_no_number_beside_the_names_that_leave(tmp_path):
+    out = Outgoing("columns", "newton", ("sex",), 130, 0, {}, {"sex": {"f": 63, "m": 67}}, 0, {})
+    with pytest.raises(Waits):
+        hold(tmp_path, out, b"", files.Disk(), Asker("heart", data="/data/north.csv"))
+    [path] = (tmp_path / "outgoing").glob("*.json")
+    held = json.loads(path.read_text())
+    assert {"rows", "parameters", "sites"}.isdisjoint(held)
+    assert held["levels"] == {"sex": ["f", "m"]}
+    leaves = held["shown"].index("This would leave this site:")
+    assert "  data file: /data/north.csv" in held["shown"][:leaves]  # it stays here
+    assert "  kind: 'columns'" in held["shown"][leaves + 1]
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_third_approval_is_named_where_the_site_answered_a_job(tmp_path, monkeypatch, answered):
+    (tmp_path / "site.toml").write_text("")
+    (tmp_path / "policy.toml").write_text("")
+    for number in (-1, 0, *([1] if answered else [])):
+        append(tmp_path, {"job": "ab" * 16, "exchange": number})
+    with pytest.raises(Waits):
+        require(tmp_path, "a" * 32, "names", {"shown": ["It asks for names and levels of sex"]})
+    said = []
+    monkeypatch.setattr(_site, "say", said.append)
+    _site.approve_command(tmp_path, ["a" * 32])
+    assert "The job itself comes next, and needs another approval" in said[-1]
+    assert ("the job needs a third approval" in said[-1]) == answered
 
 
 def test_a_table_names_every_invited_site_that_it_lacks():

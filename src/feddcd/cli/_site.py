@@ -36,6 +36,7 @@ from ._habits import found
 from ._terminal import say
 
 LATER = "your decision counts if the coordinator starts the study again"
+THIRD = ". If this site answered the same job before, the job needs a third approval"
 NOTHING = "nothing waits for your decision now. If a job comes later, give this command again"
 
 
@@ -80,8 +81,8 @@ def approve_command(folder: Path, ids: list[str]) -> None:
     if any("names and levels" in line for line in shown):
         say(
             "you approved only the names and levels of columns. The job itself comes next, and "
-            "needs another approval. If this site answered the same job before, the job needs a "
-            "third approval"
+            "needs another approval"
+            + (THIRD if any(entry.get("exchange", 0) > 0 for entry in read_log(folder)) else "")
         )
 
 

@@ -23,6 +23,7 @@ from ._terminal import note, say, say_lines, warn
 UMLAUTS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "Ä": "Ae", "Ö": "Oe", "Ü": "Ue", "ß": "ss"}
 )
+LACKS = {"without": "refused", "late": "no decision in time", "silent": "no answer in time"}
 LINES = {  # by event: what an administrator should know
     "greeting": "the coordinator waits for the sites",
     "here": "{here} of {of} sites are connected; the coordinator waits for {missing}",
@@ -182,18 +183,27 @@ def show_event(event: dict[str, Any]) -> None:
     if event["event"] == "retired":
         how = "expelled" if event["barred"] else "retired"
         line = f"{', '.join(event['sites'])} {how}"
-    if event["event"] == "job" and (gone := event.get("without")):
-        line = (
-            f"{sentence_list(gone)} refused. The job without {sentence_list(gone)} is a new job, "
-            f"with the rows of {sentence_list(event['sites'])}. If people at these sites have to "
-            "approve jobs, they have to approve the new job, too"
-        )
+    if event["event"] == "job":
+        line = _new_job(event)
     if event["event"] == "exchange":
         line = "exchange {exchange}: {answered} of {asked} sites answered".format_map(event)
         if event["certified_error"] is not None:
             line += f", certified error {upper(event['certified_error'])} standard errors"
     if line:
         (note if as_json() else say)(line)
+
+
+def _new_job(event: dict[str, Any]) -> str:
+    """Of a job that lacks sites: which, and why; events of earlier versions name who refused."""
+    gone = {site: why for name, why in LACKS.items() for site in event.get(name, ())}
+    if not gone:
+        return ""
+    told = sentence_list([f"{site} ({why})" for site, why in sorted(gone.items())])
+    return (
+        f"not part of this job: {told}. The job without {sentence_list(sorted(gone))} is a new "
+        f"job, with the rows of {sentence_list(event['sites'])}. If people at these sites have to "
+        "approve jobs, they have to approve the new job, too"
+    )
 
 
 def show_table(folder: FederationFolder) -> None:

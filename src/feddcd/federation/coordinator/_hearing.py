@@ -118,6 +118,13 @@ class Hearing:
         late = {site for site, _ in self.waited} - {*sites} - self.refused.keys()
         return Without(dict(self.refused), sorted(late))
 
+    def away(self, sites: Collection[str]) -> dict[str, list[str]]:
+        """Who refused nothing and has no part in a job of these sites either."""
+        late = self.without(sites).late
+        others = {*sites, *self.refused, *late}
+        silent = [site for site in self.folder.invited() if site not in others]
+        return {"late": [*late], "silent": sorted(silent)}
+
     def take_up(self, before: Without) -> list[str]:
         """What was heard before the job that goes on now. Who had refused."""
         for site, reason in before.refused.items():

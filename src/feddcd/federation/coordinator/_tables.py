@@ -134,7 +134,8 @@ class AnalysisRun:
         without = self.hearing.without(cohort.sites)
         run = begin(self.folder, self.plan, cohort, self._ask_all, self.patience, without)
         sites, gone = list(run.job.cohort), sorted(self.refused)
-        self.folder.note("job", job=run.job.short, sites=sites, without=gone)
+        away = self.hearing.away(sites)
+        self.folder.note("job", job=run.job.short, sites=sites, without=gone, **away)
         return self._finish_sums(run)
 
     def _finish_sums(self, run: MaskedRun) -> AnalysisResult:

@@ -29,6 +29,8 @@ from .policy import (
 )
 from .told import DENIED
 
+ASKS = "The coordinator asks for an answer of this site:"
+COUNTED = ("rows", "parameters", "sites")
 YES, NO = ("y", "yes"), ("n", "no")
 MOST_LETTERS = 1000  # of a reason in the log, which may be that of a library
 
@@ -127,7 +129,7 @@ def record(outgoing: Outgoing, question: bytes, key: bytes) -> dict[str, Any]:
     plain: dict[str, Any] = {"kind": outgoing.kind, "method": outgoing.method}
     plain |= {"columns": list(outgoing.columns)}
     plain |= {"complete": list(outgoing.complete)} if outgoing.complete else {}
-    plain |= {name: int(getattr(outgoing, name)) for name in ("rows", "parameters", "sites")}
+    plain |= {name: int(getattr(outgoing, name)) for name in COUNTED}
     if outgoing.kind == "columns":  # names leave, the counts of their rows stay
         names, levels, classes = _sent(outgoing)
         plain |= {"names": names} if outgoing.sent else {}
@@ -152,7 +154,9 @@ def hold(folder: Path, outgoing: Outgoing, question: bytes, disk: Disk, asked: A
     entry = record(outgoing, question, salt_of(folder, disk))
     id = hash_of(json.dumps(entry, sort_keys=True).encode())[:ID_LENGTH]
     numbers = {name: np.asarray(a).tolist() for name, a in outgoing.arrays.items()}
-    shown = {"shown": describe(outgoing).splitlines(), "numbers": numbers}
+    shown = {"shown": [ASKS, *describe(outgoing).splitlines()], "numbers": numbers}
+    if outgoing.kind == "columns":  # beside names that leave, a number would seem to leave, too
+        entry = {name: value for name, value in entry.items() if name not in COUNTED}
     require(folder, id, "an answer", entry | shown, disk, asked=asked)
 
 
