@@ -102,7 +102,7 @@ HOURS_RACE = "races for hours; tests/race run the like"
 NETWORK = "asks the publishers of data; tests/data/test_fetch.py asks a server of its own"
 SERVES = "serves until it is stopped; benchmarks/enrol.py, which make chaos plays, starts it"
 FILES = "needs files that have to be fetched, and measures for minutes"
-MANY = "starts 13 processes; the page simulates the same, and test_flower.py runs some sites"
+MANY = "starts programs for 11 sites; the page simulates it, and test_flower.py runs some sites"
 PERSONS = "waits for people at 12 sites; test_small_hospitals.py approves the same job"
 NOT_RUN = {  # what is printed and not run, and why
     "index.md": {"pip install feddcd": INDEX},
