@@ -1,6 +1,7 @@
 """The same job for a second study: what a person reads before the first decision about it."""
 
 import dataclasses
+import shutil
 
 import pandas as pd
 import pytest
@@ -15,6 +16,7 @@ from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.machine.init import create
 from feddcd.federation.site import approval
+from feddcd.federation.site._job_file import FOLDER
 from feddcd.federation.site.approval import approve, mark_read, waiting, words_of
 
 SITES = ("east", "north", "south")
@@ -49,10 +51,15 @@ def texts_of(home, study, job):
     raise AssertionError("no end")
 
 
-def test_the_first_text_of_a_second_study_says_that_the_job_was_answered(home, tmp_path):
-    job = tmp_path / "job.toml"
+@pytest.fixture
+def job(tmp_path):
+    path = tmp_path / "job.toml"
     plan = dataclasses.replace(DescribePlan(["age"]), answers="sum").to_dict()
-    job.write_text(tomli_w.dumps({"describe": plan, "patience": 0.05}))
+    path.write_text(tomli_w.dumps({"describe": plan, "patience": 0.05}))
+    return path
+
+
+def test_the_first_text_of_a_second_study_says_that_the_job_was_answered(home, job):
     first = texts_of(home, "first", job)
     assert len(first) == 1
     assert not any(BEFORE in line for line in first[0])
@@ -60,3 +67,11 @@ def test_the_first_text_of_a_second_study_says_that_the_job_was_answered(home, t
     (line,) = [line for line in again if BEFORE in line]
     assert "this site asks you once more" in line
     assert once[0].startswith("This site answered the same job before")
+
+
+def test_without_the_file_of_the_job_the_text_promises_no_second_decision(home, job):
+    texts_of(home, "first", job)
+    shutil.rmtree(home.site("north") / FOLDER)
+    (again,) = texts_of(home, "second", job)
+    (line,) = [line for line in again if BEFORE in line]
+    assert line.strip() == f"{BEFORE}."

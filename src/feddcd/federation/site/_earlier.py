@@ -11,6 +11,7 @@ from ..._errors import FeddcdError
 from ...analysis.protocol import SiteRows, arrays
 from ...analysis.registry import ANALYSES, AskedJob, told_together
 from ...durable.codec import pack, unpack
+from ._job_file import has_answered
 from ._overlaps import as_told, few_apart
 from .memory import Memory
 from .policy import Policy
@@ -33,12 +34,13 @@ def keep_question(
     memory.keep_question(job, pack({"names": list(rows.names)}, given))
 
 
-def answered_before(facts: Any, memory: Memory) -> list[str]:
+def answered_before(policy: Policy, facts: Any, memory: Memory) -> list[str]:
     """For the person who decides about a job that this site knows, perhaps of another study."""
     if not memory.jobs().get(facts.job, {}).get("questions"):
         return []
+    asks = policy.min_support > 1 and facts.mode == "sum" and has_answered(memory.site, facts.job)
     again = " If you approve this job, this site asks you once more before it answers."
-    return [f"  this site answered the same job before.{again if facts.mode == 'sum' else ''}"]
+    return [f"  this site answered the same job before.{again if asks else ''}"]
 
 
 def earlier_jobs(policy: Policy, facts: Any, memory: Memory) -> list[AskedJob]:

@@ -275,5 +275,16 @@ def close_jobs(site: Path, study: str | None = None, disk: Disk | None = None) -
     return answered
 
 
+def has_answered(site: Path, digest: str) -> bool:
+    """Whether `twins` finds answers to the job with this digest: somebody may have deleted them."""
+    for path in (site / FOLDER).glob("*/"):
+        file = JobFile(site, path.name)
+        with suppress(Refused):
+            known = file.load()
+            if known is not None and known.job.digest.hex() == digest and file.answered > 1:
+                return True
+    return False
+
+
 def _same(a: Job, b: Job) -> bool:
     return replace(a, plan={}) == replace(b, plan={}) and a.asked == b.asked

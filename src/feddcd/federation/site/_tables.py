@@ -194,7 +194,7 @@ def judged_rows(
 
     def shown(found: tuple[SiteRows, list[str]] | Exception) -> list[str]:
         declared = _plan_words(source, plan, entering)
-        declared += answered_before(facts, memory) + if_denied(facts, memory)
+        declared += answered_before(policy, facts, memory) + if_denied(facts, memory)
         if isinstance(found, Exception):
             return describe_refused(plan, entering, facts.sites) + declared + against(found)
         rows, doubts = found
