@@ -437,3 +437,17 @@ def test_who_is_asked_for_names_and_levels_reads_the_risk_of_a_denial(tmp_path):
         "if you deny, there is a risk, because this site answered an earlier job on this data"
         in words
     )
+
+
+@pytest.mark.parametrize(("gone", "refused"), [(7, True), (15, False)])
+def test_a_mean_of_a_description_counts_as_a_parameter(tmp_path, gone, refused):
+    """Of rule 7: one mean needs 10 rows in each group."""
+    plan = DescribePlan(["age"], quantiles="none")
+    home = made(tmp_path, plan, approval="none")
+    run(home)
+    place = load_place(home.site("north"))
+    rows_of("north").iloc[gone:].to_csv(place.data, index=False)
+    with suppress(Stalled, DataError):
+        run(again(home, dataclasses.replace(plan, least=6)))
+    log = (place.folder / "outgoing.jsonl").read_text()
+    assert ("There must be at least 10 such rows" in log) == refused

@@ -1,0 +1,61 @@
+"""A rare disease at one site, under each coding of the table in docs/security.md."""
+
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from docs_blocks import DOCS
+from feddcd.analysis.plan import RegressionPlan
+from feddcd.federation.config import Config
+from feddcd.federation.folder import load_places
+from feddcd.federation.machine.init import create
+from feddcd.federation.site.certain import certain_refusals
+
+SITES = ("east", "north", "south")
+WORD, TWO, THREE, MANY = [["a", "b"], "rare"], [[0], 1], [[0, 1], 2], [range(30), 30]
+
+
+def patients(coding, few, dead, seed):
+    """`few` patients have the rare value, and `dead` of them died."""
+    draw, n, (common, rare) = np.random.default_rng(seed), 400, coding
+    d = pd.DataFrame({"age": draw.normal(60, 9, n).round(1), "death": draw.random(n) < 0.4})
+    d["x"] = [rare] * few + [common[i % len(common)] for i in range(n - few)]
+    d.loc[: few - 1, "death"] = np.arange(few) < dead
+    return d.astype({"death": int})
+
+
+@pytest.mark.parametrize(
+    ("coding", "few", "dead", "rule"),
+    [
+        (WORD, 3, 1, "min_per_level"),
+        (WORD, 7, 7, "dominance"),
+        (WORD, 60, 3, "cells"),
+        (WORD, 60, 7, "dominance"),
+        (WORD, 60, 30, ""),
+        (TWO, 3, 1, "support"),
+        (TWO, 7, 7, "dominance"),
+        (TWO, 60, 3, "cells"),
+        (THREE, 3, 1, "joint_cells"),
+        (MANY, 3, 1, ""),
+    ],
+)
+def test_whether_a_site_refuses_depends_on_the_coding(tmp_path, coding, few, dead, rule):
+    data = {name: patients(coding, 60, 30, i) for i, name in enumerate(SITES)}
+    data["north"] = patients(coding, few, dead, 9)
+    plan = RegressionPlan("death ~ age + x", "binomial")
+    config = Config("t", plan=plan)
+    home = create(tmp_path / "fed", list(SITES), config, data=data, careful=True)
+    refused = certain_refusals(load_places(home), plan)
+    found = {site: re.search(r"rule '(\w+)'", why)[1] for site, why in refused.items()}
+    assert found == ({"north": rule} if rule else {})
+
+
+def test_the_page_says_so():
+    section = (DOCS / "security.md").read_text().partition("## Small groups and rare values")[2]
+    category, few_values, many_values = section.partition("\n\n## ")[0].splitlines()[7:10]
+    assert "a number with two values" in category
+    assert "**refused** if 1 to 7 patients have a level" in category
+    assert "3 to 16 different values" in few_values
+    assert "**only a warning**" in many_values
