@@ -30,7 +30,9 @@ JOBS = {
 
 def documented(what):
     """The names in the first column of the table with this head."""
-    section = PAGE.read_text("utf-8").partition("### What is kept, where")[2].partition("\n### ")[0]
+    section = (
+        PAGE.read_text("utf-8").partition("## What is logged and kept")[2].partition("\n### ")[0]
+    )
     rows = section.partition(f"| {what} |")[2].partition("\n\n")[0].splitlines()[2:]
     return {name for row in rows for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
 
