@@ -686,6 +686,18 @@ def test_the_page_names_all_methods_that_are_first(tmp_path):
     assert "together send the fewest bytes with FedQN (in 1 of 2 cases) and with Point" in said
 
 
+def test_the_page_names_all_methods_that_are_as_often_near_the_best(tmp_path):
+    """Point-SAGA is never first, but always at most twice the fewest, as FedQN."""
+    todo = list(cells([WINE], ["pointsaga", "fedqn", "fedavg"], (0.3, 1.0), (64,), 1))
+    for cell in todo:
+        cost = {"fedqn": 80.0, "pointsaga": 120.0, "fedavg": 200.0}[cell.method]
+        outcome([cost] * 3).save(cell.file(tmp_path))
+    (said,) = findings(gather(tmp_path, todo, tuned=False), 1e-6)
+    assert "in 2 of 2 cases, the clients send the fewest bytes with FedQN. " in said
+    both = "FedQN (in 2 of 2 cases) and with Point-SAGA (in 2 of 2 cases). "
+    assert f"The clients send at most twice the fewest bytes with {both}" in said
+
+
 def test_the_page_of_the_race_explains_each_column_of_the_file(tmp_path):
     todo = list(cells([WINE], ["pointsaga"], (0.3,), (64,), 1))
     outcome([80.0] * 3).save(todo[0].file(tmp_path))
@@ -806,7 +818,8 @@ def test_one_problem_is_drawn_as_curves_of_the_gap(tmp_path):
     for cell, k in zip(todo, range(8), strict=True):
         outcome([1e6 * (1 + k), 2e6 * (1 + k), np.inf]).save(cell.file(tmp_path))
     results = gather(tmp_path, todo, tuned=False)
-    drawn = page._gaps(results, sorted({entry for _, entry in results}), 1e-6, "up")
+    entries = sorted({entry for _, entry in results})
+    drawn = page._gaps(results, entries, 1e-6, "up", page._ends(results, "up"))
     assert [ax.get_title("left") for ax in drawn.axes] == [
         "gap, 30 % of the clients", "gap, 100 % of the clients",
     ]  # fmt: skip
@@ -814,10 +827,29 @@ def test_one_problem_is_drawn_as_curves_of_the_gap(tmp_path):
     assert saga.get_xdata().tolist() in ([1.5, 3.0], [3.5, 7.0])  # MB, between two seeds
     assert saga.get_ydata().tolist() == [1e-3, 1e-6]
     *_, text = write_race(tmp_path, results, target=1e-6, notes=[])
+    assert "A line ends at the smallest gap that the method reached" in text.read_text()
     assert text.read_text().count("<figure>") == 2 * 2  # a panel each, so that it can be read
     assert ("<h2>Curves" in text.read_text(), "share of the cases" in text.read_text()) == (
         True, False,
     )  # fmt: skip
+
+
+def test_all_pictures_of_bytes_have_the_same_kind_of_axis(tmp_path):
+    """At 30 % of the clients, the lines end at 1 and 100 MB, with all clients at 2 and 4 MB."""
+    costs = {0.3: (1e6, 1e8), 1.0: (2e6, 4e6)}
+    todo = list(cells([WINE], ["pointsaga", "fedavg"], (0.3, 1.0), (64,), 1))
+    for cell in todo:
+        cost = costs[cell.share][cell.method == "fedavg"]
+        outcome([cost / 2, cost, np.inf]).save(cell.file(tmp_path))
+    results = gather(tmp_path, todo, tuned=False)
+    entries, ends = sorted({entry for _, entry in results}), page._ends(results, "up")
+    assert sorted(ends) == [1, 2, 4, 100]
+    for part in page._parts(results):
+        (ax,) = page._gaps(part, entries, 1e-6, "up", ends).axes
+        low, high = ax.get_xlim()
+        assert ax.get_xscale() == "log"
+        assert sum(low <= tick <= high for tick in ax.get_xticks()) >= 2
+        assert not len(ax.get_xticks(minor=True))  # matplotlib writes them in another way
 
 
 @pytest.mark.chaos

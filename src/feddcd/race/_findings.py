@@ -24,13 +24,12 @@ def lead(results: Results, target: float) -> str:
 def findings(results: Results, target: float) -> Iterator[str]:
     up, both = (costs(results, target, what) for what in ("up", "both"))
     for name, entries in fields(results):
-        if first := _tied(ranked(up, entries)):
-            few, twice = "the fewest bytes", "at most twice the fewest bytes"
-            together = _tied(ranked(both, entries))
+        if rows := ranked(up, entries):
+            few, together = "send the fewest bytes", _most(ranked(both, entries), "first")
             told = [
-                _often(f"the clients send {few}", [(row, row.first) for row in first]),
-                _often(f"the clients send {twice}", [(row, row.within) for row in first]),
-                _often(f"clients and server together send {few}", [(r, r.first) for r in together]),
+                _often(f"the clients {few}", _most(rows, "first")),
+                _often("the clients send at most twice the fewest bytes", _most(rows, "within")),
+                _often(f"clients and server together {few}", together),
             ]
             yield f"{name}: {told[0]}. " + " ".join(f"{x[0].upper()}{x[1:]}." for x in told[1:])
 
@@ -45,6 +44,7 @@ def _often(what: str, rows: Sequence[tuple[Standing, float]]) -> str:
     return f"{what} {sentence_list(with_each)}"
 
 
-def _tied(rows: list[Standing]) -> list[Standing]:
-    """Those that are first as often as the best one."""
-    return [row for row in rows if row.first == rows[0].first]
+def _most(rows: list[Standing], what: str) -> list[tuple[Standing, float]]:
+    """All that have the largest of these shares, with this share."""
+    shares = [getattr(row, what) for row in rows]
+    return [(row, x) for row, x in zip(rows, shares, strict=True) if x == max(shares)]

@@ -3,6 +3,7 @@
 import csv
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +46,8 @@ WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
 ALONE = (
     "Each line is a method. The line shows how many bytes (or rounds) the method needed to reach "
     "each gap, as a median over the seeds. Lines further left are better, because the methods need "
-    "less for the same gap. A method has no line where it cannot run."
+    "less for the same gap. A line ends at the smallest gap that the method reached, even if its "
+    "runs went on. A method has no line where it cannot run, or where its gap stayed above 1."
 )
 ABOUT = (
     "Each line is a method. Look, for example, at the factor 2: there, the line shows the share of "
@@ -92,7 +94,7 @@ def write_race(
     drawings, paths = [], [write_csv(folder / "race.csv", results)]
     for name, entries in fields(results):
         for what, words in WHAT.items():
-            draw = _gaps if alone else _figure
+            draw = partial(_gaps, ends=_ends(results, what)) if alone else _figure
             title = f"{words}, {name}"
             paths.append(folder / f"{title.replace(', ', '-').replace(' ', '-')}.png")
             save_png(draw(results, entries, target, what), paths[-1])
@@ -169,8 +171,11 @@ def _figure(results: Results, entries: Sequence[RaceEntry], target: float, what:
     return settle(whole)
 
 
-def _gaps(results: Results, entries: Sequence[RaceEntry], target: float, what: str) -> "Figure":
-    """The gap of each method against what it cost, one panel for each share of the clients."""
+def _gaps(
+    results: Results, entries: Sequence[RaceEntry], target: float, what: str, ends: list[float]
+) -> "Figure":
+    """The gap of each method against what it cost, one panel for each share of the clients. `ends`
+    are of all lines of the race, so that all pictures have the same kind of axis."""
     places = sorted({place for place, _ in results})
     names = [methods.title(entry.method) for entry in entries]
     whole, axes = blank(len(places), extra=legend_height(names, len(places)))
@@ -183,13 +188,19 @@ def _gaps(results: Results, entries: Sequence[RaceEntry], target: float, what: s
             (line,) = ax.plot(x, y, look.dash, color=look.colour, lw=2, marker="o", markersize=2)
             lines.append(LabelledLine(name, x, y, line))
         drawn |= {line.label: line for line in lines if line.label not in drawn}
-        if ends := [float(line.x[-1]) for line in lines if len(line.x)]:
+        if any(len(line.x) for line in lines):
             ax.axhline(target, color=INK, linewidth=0.8, linestyle=":")
             decades(ax)
             amounts(ax, ends)
         titles(ax, WORDS[what], f"gap, {whole_percent(place.share)} of the clients")
     below(whole, list(drawn.values()))
     return settle(whole)
+
+
+def _ends(results: Results, what: str) -> list[float]:
+    """What each line of these results cost where it ends."""
+    courses = [_course(outcomes, what)[0] for outcomes in results.values()]
+    return [float(x[-1]) for x in courses if len(x)]
 
 
 def _course(outcomes: Sequence[RaceOutcome], what: str) -> tuple[np.ndarray, np.ndarray]:

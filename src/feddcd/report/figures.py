@@ -71,13 +71,13 @@ def counts(ax: "Axes") -> None:
 
 def amounts(ax: "Axes", ends: list[float]) -> None:
     """x ticks at any number, on a log axis where the lines end at very different ones."""
-    from matplotlib.ticker import LogLocator, MaxNLocator
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator
 
     ends = [end for end in ends if end > 0]
     if ends and max(ends) > WIDE * min(ends):
         ax.set_xscale("log")
-        ax.xaxis.set_major_locator(LogLocator(numticks=7))
-        ax.tick_params(axis="x", which="minor", length=0)
+        ax.xaxis.set_major_locator(LogLocator(subs=_subs(*ax.get_xlim()), numticks=7))
+        ax.xaxis.set_minor_locator(NullLocator())
     else:
         ax.xaxis.set_major_locator(MaxNLocator(5))
     ax.xaxis.set_major_formatter(lambda x, _: short(x))
@@ -88,12 +88,15 @@ def decades(ax: "Axes") -> None:
     from matplotlib.ticker import LogLocator, NullLocator
 
     ax.set_yscale("log")
-    low, high = np.log10(ax.get_ylim())
-    subs = (1.0,) if high - low >= 1.5 else (1.0, 2.0, 5.0)
-    ax.yaxis.set_major_locator(LogLocator(subs=subs, numticks=7))
+    ax.yaxis.set_major_locator(LogLocator(subs=_subs(*ax.get_ylim()), numticks=7))
     ax.yaxis.set_minor_locator(NullLocator())
     power = lambda y, _: f"{y:g}" if 0.01 <= y < 1000 else scientific(y)
     ax.yaxis.set_major_formatter(power)
+
+
+def _subs(low: float, high: float) -> tuple[float, ...]:
+    """More ticks where a log axis has few powers of ten."""
+    return (1.0,) if np.log10(high / low) >= 1.5 else (1.0, 2.0, 5.0)
 
 
 def short(x: float) -> str:
