@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from feddcd import FederatedGLM
+from feddcd.algorithms.catalogue import ALGORITHMS
 from feddcd.analysis.describing import describe
 from feddcd.analysis.families import CHOICES
 from feddcd.cli import _federation_options
@@ -17,7 +18,7 @@ from feddcd.data.known import KNOWN
 from feddcd.federation.config import PEOPLE_S
 from feddcd.federation.enrolment.invitation import DAYS
 from feddcd.paper.cells import PAPER_PROBLEMS
-from feddcd.race.cells import BITS, SHARES
+from feddcd.race.cells import BITS, CHUNK, METHODS, SHARES
 from feddcd.runs.api import usual
 from feddcd.runs.spec import PART, Spec
 
@@ -98,7 +99,11 @@ def test_no_line_of_a_list_of_commands_breaks_before_its_end(command, capsys, mo
 def test_defaults_that_a_help_text_writes_out_are_those_of_the_code():
     listed = lambda names: f"{', '.join(names[:-1])} and {names[-1]}"
     people = f"{PEOPLE_S / 86400:g} days, or the setting patience if you changed it."
+    slow = sorted(ALGORITHMS.keys() - set(METHODS))
     texts = {
+        ("race", "algorithm"): f"Default: all methods of feddcd except {listed(slow)}.",
+        ("race", "limit"): f"After every {CHUNK} rounds, stop each run",
+        ("race", "behind"): f"After every {CHUNK} rounds, stop each run",
         ("compare", "algorithm"): f"Default: {listed(usual())}.",
         ("run", "tau"): f"Default: N/{PART}.",
         ("race", "bits"): f"Default: {listed([str(b) for b in BITS])}.",

@@ -23,6 +23,7 @@ from feddcd.race import _play as play
 from feddcd.race import grid, methods, page
 from feddcd.race._findings import findings
 from feddcd.race.cells import (
+    CHUNK,
     SHARES,
     TUNING_SEED,
     RaceCell,
@@ -511,6 +512,11 @@ def test_a_race_stops_who_is_far_behind_the_first_method(tmp_path, monkeypatch):
     assert played["pointsaga", 64, 1] == pytest.approx(0.75)
     assert played["pointsaga", 8, 1] == 500  # the leader did not come there
     assert played["pointsaga", 64, TUNING_SEED] == pytest.approx(0.75)
+    page = re.sub("<.*?>", "", (tmp_path / "report.html").read_text())
+    assert (
+        f"After every {CHUNK} rounds, feddcd stopped each run of any other method whose clients "
+        "had sent at least 3 times the bytes that FedQN needed to reach the gap 1e-6.\n" in page
+    )
     with pytest.raises(SpecError, match="above 1"):
         race_command(wish._replace(behind=1.0), tmp_path, True)
 

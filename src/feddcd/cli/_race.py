@@ -13,7 +13,7 @@ from .._errors import SpecError
 from .._origin import origin
 from .._text import NONE, count, plural, printable, sentence_list, tiny, whole_percent
 from ..algorithms.catalogue import get_method
-from ..race.cells import METHODS, RaceCell, cells, left_out
+from ..race.cells import CHUNK, METHODS, RaceCell, cells, left_out
 from ..race.grid import behind, finished, jobs, run_race
 from ..race.methods import add_methods
 from ..race.missed import missed, nobody_ran
@@ -216,8 +216,9 @@ def _notes(wish: RaceWishes, missing: list[str], runners: Sequence[str]) -> list
         notes.append(FULL_GRADIENTS)
     if wish.behind is not None:
         notes.append(
-            f"Each run of any other method stopped when its clients had sent {wish.behind:g} times "
-            f"the bytes that {methods.title(runners[0])} needed to reach the gap {wish.target:g}."
+            f"After every {CHUNK} rounds, feddcd stopped each run of any other method whose "
+            f"clients had sent at least {wish.behind:g} times the bytes that "
+            f"{methods.title(runners[0])} needed to reach the gap {tiny(wish.target)}."
         )
     return notes
 

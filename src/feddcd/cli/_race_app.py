@@ -18,7 +18,11 @@ def race(
         list[Path] | None, option("Run your own problem, which this TOML file describes.")
     ] = None,
     algorithm: Annotated[
-        list[str] | None, option("Run this method. Repeat --algorithm for each method.")
+        list[str] | None,
+        option(
+            "Run this method. Repeat --algorithm for each method. Default: all methods of feddcd "
+            "except feddualavg, fedprox, mbsgd and mime."
+        ),
     ] = None,
     algorithm_file: Annotated[
         list[Path] | None,
@@ -58,16 +62,16 @@ def race(
     limit: Annotated[
         float,
         option(
-            "Stop a run when its clients have sent this many times the bytes of one model (64 bits "
-            "for each number)."
+            "After every 20 rounds, stop each run whose clients have sent at least this many times "
+            "the bytes of one model (64 bits for each number)."
         ),
     ] = 8000,
     behind: Annotated[
         float | None,
         option(
-            "Run the method of the first --algorithm (default: FedQN) first. Stop a run of any "
-            "other method when its clients have sent this many times the bytes with which the "
-            "first method reached the gap."
+            "Run the method of the first --algorithm (default: FedQN) first. After every 20 "
+            "rounds, stop each run of any other method whose clients have sent at least this many "
+            "times the bytes with which the first method reached the gap."
         ),
     ] = None,
     jobs: Annotated[int, option("Run this number of processes at the same time.")] = 1,

@@ -23,13 +23,12 @@ from ..runs.spec import Spec
 from ..simulator.simulate import start
 from ..simulator.threads import compiled
 from ..solvers import NewtonCG, Tolerance
-from .cells import MOST_ROUNDS, TARGETS, RaceCell, RaceOutcome, allowed
+from .cells import CHUNK, MOST_ROUNDS, TARGETS, RaceCell, RaceOutcome, allowed
 from .problems import RaceProblem
 from .trial import named
 
 MAPS = Path("/proc/self/maps")  # of Linux, which allows a process 65,530 parts of memory;
 MOST_MAPS = 30_000  # compiled programs of about 40 jobs of a race take as many
-CHUNK = 20
 LEVELS = 10.0 ** -np.arange(0, 9.51, 0.25)
 
 

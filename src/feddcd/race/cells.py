@@ -27,6 +27,7 @@ TARGETS = (1e-3, 1e-6, 1e-9)
 SEEDS = 5
 LIMIT = 8_000  # models in doubles: a run that has sent as many bytes is given up
 MOST_ROUNDS = 4_000
+CHUNK = 20  # rounds between two looks at what a run has sent
 TUNING_SEED = 1_000  # no result is made with it
 METHODS = (
     "fedqn", "pointsaga", "accfeddcd", "feddcd", "fivegcs", "feddyn", "fedadmm", "tamuna",
