@@ -1,9 +1,14 @@
 """The page on the race has the numbers of the files beside it."""
 
+import csv
 import subprocess
 import sys
 
+import pytest
+
 from docs_blocks import DOCS, ROOT
+from feddcd.algorithms.catalogue import get_method
+from feddcd.race.cells import CHUNK, METHODS
 
 PAGE = (DOCS / "race.md").read_text(encoding="utf-8")
 
@@ -34,3 +39,35 @@ def test_fedqn_reaches_its_aim_on_mnist_and_the_page_names_where_it_loses():
     lost = [(share, gap, best) for share, gap, own, best, *_ in rows("mnist") if "**" not in own]
     assert lost == [("all", "1e-3", "**AccFedDCD: 62.6**")]
     assert "reaches this aim. But if all clients take part, AccFedDCD needs fewer bytes" in PAGE
+
+
+def test_the_page_lists_the_methods_that_run_by_default():
+    _, _, rule = PAGE.partition("- **Methods.** By default, the race runs ")
+    first, second, *_ = " ".join(rule.split()).split(". ")
+    whole = second.removeprefix("If all clients take part, ").removesuffix(" run, too")
+    listed = [part.replace(" and ", ", ").split(", ") for part in (first, whole)]
+    rows = [get_method(name) for name in METHODS]
+    for names, everyone in zip(listed, (False, True), strict=True):
+        assert set(names) == {row.title for row in rows if row.needs_everyone == everyone}
+    assert f"[{len(METHODS)} methods](#rules)" in PAGE
+
+
+@pytest.mark.parametrize(
+    ("name", "missing"),
+    [
+        ("8-bits", {"fedavg", "fednlpp"}),
+        ("2-cores", set()),
+        ("64-bits", {"fedavg"}),
+    ],
+)
+def test_the_files_have_the_methods_that_the_page_says(name, missing):
+    with (DOCS / f"race-{name}.csv").open(encoding="utf-8") as file:
+        there = {row["method"] for row in csv.DictReader(file)}
+    assert there == set(METHODS) - missing
+    assert len(METHODS) - 2 == 15
+    assert "24 problems with 15 methods" in PAGE
+
+
+def test_the_page_says_when_the_limits_are_checked():
+    assert PAGE.count(f"checked after every {CHUNK} rounds") == 2
+    assert f"feddcd checks this number only after every {CHUNK} rounds" in PAGE
