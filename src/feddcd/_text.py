@@ -47,7 +47,9 @@ def _begun(name: str, known: list[str]) -> list[str]:
 
 def meant(name: str, known: Iterable[str], most: int = 1) -> str:
     """'did you mean ...? ' with up to this many names, or nothing."""
-    close = difflib.get_close_matches(name, list(known), n=most)
+    known = list(known)
+    same = [one for one in known if one.casefold() == name.casefold()]
+    close = same[:most] or difflib.get_close_matches(name, known, n=most)
     return f"did you mean {_any_of(close)}? " if close else ""
 
 

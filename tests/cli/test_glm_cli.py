@@ -646,6 +646,11 @@ BAD = [
             patients().assign(sex="f")),
     formula("p.csv: one level of 'sex' is written in two ways, 'm' and 'm ' (first", F[1], GROUP,
             changed(int(patients().index[patients().sex == "m"][-1]), "sex", "m ")),
+    formula("p.csv: one level of 'sex' is written in two ways, 'm ' (first on line "
+            f"{2 + int(patients().index[patients().sex == 'm'][0])}) and 'm'", F[1], GROUP,
+            changed(int(patients().index[patients().sex == "m"][0]), "sex", "m ")),
+    formula("there is no column 'DOSE' for the formula; did you mean 'dose'?", "death ~ DOSE",
+            GROUP),
     formula("p.csv: the column 'key' has 1,001 different words, but a category can have at most "
             "1,000", "death ~ key", GROUP,
             pd.concat([patients()] * 5)[:1001].assign(key=[f"k{i}" for i in range(1001)])),
@@ -677,6 +682,11 @@ BAD = [
         "Use gaussian for an outcome of any numbers, poisson for counts, multinomial for classes"
     ),
             "visits ~ age", GROUP),
+    formula((
+        "p.csv: the outcome 'death' has 2 on line 6, but nearly all other values are 0 or 1. If "
+        "it is a mistake, correct it. --family binomial needs 0 and 1"
+    ),
+            F[1], GROUP, changed(4, "death", 2)),
     formula((
         "p.csv: the outcome 'death' has shares such as 0.5: give the column with the number "
         "of trials as --weight, or use --family gaussian"

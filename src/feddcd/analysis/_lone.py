@@ -1,13 +1,17 @@
-"""What one site alone has: other words for a level, or another coding of the outcome?"""
+"""Values that look like mistakes: words of one site alone, another coding of the outcome."""
+
+from collections.abc import Callable
 
 import numpy as np
 import pandas as pd
 
 from .._text import sentence_list
 from ..formula import levels_of
-from ._values import column
+from ._values import column, label, numbers_of
+from .table import CompleteRows
 
 MOST = 5  # levels in a note
+NEARLY_ALL = 0.9  # of the rows: then another value looks like a mistake
 
 
 def lone_levels(frame: pd.DataFrame, name: str, sites: np.ndarray) -> str:
@@ -46,4 +50,37 @@ def unlike_codes(name: str, values: pd.Series, sites: np.ndarray | None) -> str:
     return (
         f"the outcome {name!r} does not have the same two values at all sites: {'; '.join(told)}. "
         "Use the same two values at all sites"
+    )
+
+
+def unlike_binary(rows: CompleteRows, place: Callable[[int], str]) -> str:
+    """Why an outcome of numbers is not binomial, and what to do; or nothing."""
+    name, values = label(rows.y), numbers_of(rows.y, label(rows.y))
+    low, high, beyond = values.min(), values.max(), (values < 0) | (values > 1)
+    if not beyond.any():
+        each = np.unique(values[values % 1 != 0])
+        return (
+            f"the outcome {name!r} has shares such as {each[len(each) // 2]:g}: give the column "
+            "with the number of trials as --weight, or use --family gaussian"
+            if rows.weight is None and len(each)
+            else ""
+        )
+    if len(np.unique(values)) == 2:
+        return (
+            f"the outcome {name!r} has the two values {low:g} and {high:g}, but --family binomial "
+            f"needs 0 and 1. If {high:g} means the event, add --event {high:g}"
+        )
+    if unlike := unlike_codes(name, rows.y, rows.site):
+        return unlike
+    if np.isin(values, (0, 1)).mean() >= NEARLY_ALL:
+        row = int(np.flatnonzero(beyond)[0])
+        return (
+            f"the outcome {name!r} has {values[row]:g} {place(int(rows.y.index[row]))}, but nearly "
+            "all other values are 0 or 1. If it is a mistake, correct it. --family binomial needs "
+            "0 and 1"
+        )
+    return (
+        f"the outcome {name!r} has values from {low:g} to {high:g}, but --family binomial "
+        "needs 0 and 1. Use gaussian for an outcome of any numbers, poisson for counts, "
+        "multinomial for classes"
     )

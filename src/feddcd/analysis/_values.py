@@ -135,9 +135,11 @@ def check_spelling(
     if unlike is None:
         return
     row, written = None, [repr(way) for way in unlike]
-    if values is not None:
-        row = int(values.index[np.asarray(values.astype(str) == unlike[1])][0])
-        written[1] += " (first <row>)"
+    if values is not None:  # the rarer one is more often the mistake
+        texts = np.asarray(values.astype(str))
+        rare = min(range(len(unlike)), key=lambda k: (np.sum(texts == unlike[k]), -k))
+        row = int(values.index[texts == unlike[rare]][0])
+        written[rare] += " (first <row>)"
     many, which = ("two", "The two") if len(unlike) == 2 else (str(len(unlike)), "These")
     more = ", or list the levels, for example in a codebook" if what == "level" else ""
     raise DataError(

@@ -12,7 +12,7 @@ from .._text import listed, plural
 from ..data.codes import missing_codes
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
-from ._lone import lone_levels, unlike_codes
+from ._lone import lone_levels, unlike_binary, unlike_codes
 from ._outcome import outcome_of, unlike_case, words_of
 from ._values import (
     FILL_IN,
@@ -22,7 +22,6 @@ from ._values import (
     column,
     label,
     many_levels,
-    numbers_of,
     whole_rows,
 )
 from .families import CLASSED, SHARES
@@ -199,30 +198,9 @@ def _options(roles: Roles) -> str:
 
 
 def _check_binary(table: Frame, rows: CompleteRows) -> None:
-    name, values = label(rows.y), numbers_of(rows.y, label(rows.y))
-    low, high = values.min(), values.max()
-    if (low < 0 or high > 1) and len(np.unique(values)) == 2:
-        told = (
-            f"the outcome {name!r} has the two values {low:g} and {high:g}, but --family binomial "
-            f"needs 0 and 1. If {high:g} means the event, add --event {high:g}"
-        )
-    elif (low < 0 or high > 1) and (told := unlike_codes(name, rows.y, rows.site)):
-        pass
-    elif low < 0 or high > 1:
-        told = (
-            f"the outcome {name!r} has values from {low:g} to {high:g}, but --family binomial "
-            "needs 0 and 1. Use gaussian for an outcome of any numbers, poisson for counts, "
-            "multinomial for classes"
-        )
-    elif rows.weight is None and np.any(values % 1 != 0):
-        each = np.unique(values)
-        told = (
-            f"the outcome {name!r} has shares such as {each[len(each) // 2]:g}: give the column "
-            "with the number of trials as --weight, or use --family gaussian"
-        )
-    else:
-        return
-    raise DataError(told, file=table.file, column=name)
+    told = unlike_binary(rows, table.place)
+    if told:
+        raise DataError(told, file=table.file, column=label(rows.y))
 
 
 def _named(table: Frame, text: str, roles: Roles) -> Formula:

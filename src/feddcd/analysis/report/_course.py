@@ -28,7 +28,7 @@ def course(fit: TableResult) -> str:
         if not np.isfinite(fit.history["certified_error"]).all():
             note += " An exchange without a dot did not prove a bound on the error."
     return page.section(
-        "Appendix: what is proven, and how many exchanges and bytes were needed",
+        "Appendix: what is proven, and after how many exchanges",
         page.paragraph(note),
         page.grid([page.figure(drawn)]) if drawn else "",
         page.details("Every exchange as a table", _exchanges(fit)),
