@@ -327,7 +327,8 @@ def test_the_servers_certificate_is_the_authoritys(fresh, tmp_path):
 
 def test_another_host_needs_another_certificate(tmp_path):
     """With the authority's key, kept elsewhere, the sites believe it as they did."""
-    config, safe = Config("north", host="old.example"), tmp_path / "stick"
+    config = Config("north", host="old.example", port=programs.free_port())
+    safe = tmp_path / "stick"
     home = create(tmp_path / "f", ["a", "b"], config, authority=safe)
     toml, ca = home.path / "federation.toml", home.site("a") / "ca.crt"
     toml.write_text(toml.read_text().replace("old.example", "new.example"))

@@ -15,8 +15,8 @@ from typing import Any
 from .._files import shown
 from .enrolment.invitation import when
 from .folder import FederationFolder
-from .machine._served import opened_for
 from .machine.processes import processes
+from .machine.programs import opened_for
 from .site.approval import SHORT, about_waiting, waiting
 
 FILE = "trial.json"
