@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from docs_blocks import DOCS
+from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.federation.config import Config
 from feddcd.federation.folder import load_places
@@ -26,6 +27,15 @@ def patients(coding, few, dead, seed):
     return d.astype({"death": int})
 
 
+def refused(folder, coding, few, dead, plan):
+    """The rule with which each site refuses, and why; only north has few rows of the rare value."""
+    data = {name: patients(coding, 60, 30, i) for i, name in enumerate(SITES)}
+    data["north"] = patients(coding, few, dead, 9)
+    home = create(folder / "fed", list(SITES), Config("t", plan=plan), data=data, careful=True)
+    found = certain_refusals(load_places(home), plan)
+    return {site: (re.search(r"rule '(\w+)'", why)[1], why) for site, why in found.items()}
+
+
 @pytest.mark.parametrize(
     ("coding", "few", "dead", "rule"),
     [
@@ -42,20 +52,38 @@ def patients(coding, few, dead, seed):
     ],
 )
 def test_whether_a_site_refuses_depends_on_the_coding(tmp_path, coding, few, dead, rule):
-    data = {name: patients(coding, 60, 30, i) for i, name in enumerate(SITES)}
-    data["north"] = patients(coding, few, dead, 9)
     plan = RegressionPlan("death ~ age + x", "binomial")
-    config = Config("t", plan=plan)
-    home = create(tmp_path / "fed", list(SITES), config, data=data, careful=True)
-    refused = certain_refusals(load_places(home), plan)
-    found = {site: re.search(r"rule '(\w+)'", why)[1] for site, why in refused.items()}
-    assert found == ({"north": rule} if rule else {})
+    found = refused(tmp_path, coding, few, dead, plan)
+    assert {site: each[0] for site, each in found.items()} == ({"north": rule} if rule else {})
+
+
+@pytest.mark.parametrize(
+    ("coding", "few", "rule"),
+    [(WORD, 3, "min_per_level"), (WORD, 5, ""), (TWO, 3, "support"), (TWO, 7, "dominance"),
+     (TWO, 12, ""), (THREE, 3, ""), (MANY, 3, "")],
+)  # fmt: skip
+def test_whether_a_site_refuses_table_1_depends_on_the_coding(tmp_path, coding, few, rule):
+    found = refused(tmp_path, coding, few, 1, DescribePlan(["age", "x"]))
+    assert {site: each[0] for site, each in found.items()} == ({"north": rule} if rule else {})
+
+
+@pytest.mark.parametrize(("levels", "rule"), [(2, "dominance"), (3, "alike"), (4, "")])
+def test_a_reference_level_of_few_rows_is_refused_in_a_category_of_few_levels(
+    tmp_path, levels, rule
+):
+    plan = RegressionPlan("age ~ C(x, Treatment(reference='rare'))", "gaussian")
+    found = refused(tmp_path, (list("abc")[: levels - 1], "rare"), 7, 3, plan)
+    assert {site: each[0] for site, each in found.items()} == ({"north": rule} if rule else {})
+    if rule == "alike":  # two columns that differ in 7 rows
+        assert "fewer than 5 rows make most of the difference of" in found["north"][1]
 
 
 def test_the_page_says_so():
     section = (DOCS / "security.md").read_text().partition("## Small groups and rare values")[2]
     category, few_values, many_values = section.partition("\n\n## ")[0].splitlines()[7:10]
     assert "a number with two values" in category
-    assert "**refused** if 1 to 7 patients have a level" in category
+    assert "**refused** if 1 to 4 patients have a level, alone or together" in category
+    assert "With 5 to 7: alone **refused** (but not the reference level of four" in category
+    assert "**refused** if 1 to 4 patients have a level (a number: 1 to 7)" in category
     assert "3 to 16 different values" in few_values
     assert "**only a warning**" in many_values

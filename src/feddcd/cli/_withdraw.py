@@ -67,9 +67,10 @@ def _too_early(changed: int, least: int, demand: str) -> str:
         f"too early: {some} since an earlier job. At least {least} rows have to change ({demand}). "
         "The withdrawn rows count, too. Until then, rule 7 protects the withdrawn rows: this site "
         "refuses new jobs by itself. You do not have to do anything at this site. Give this "
-        f"command again when enough rows have changed. {UNTOLD}: ask them to deny new jobs, too, "
-        "until you call again. If you give this command with --early, rule 7 does not protect "
-        "the withdrawn rows any more: then only the people who approve jobs protect them"
+        f"command again when enough rows have changed. {UNTOLD}: ask them to deny every job "
+        "that uses a column of an earlier job, until you call again. If you give this command "
+        "with --early, rule 7 does not protect the withdrawn rows any more: then only the people "
+        "who approve jobs protect them"
     )
 
 

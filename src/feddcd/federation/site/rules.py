@@ -187,7 +187,7 @@ def check_columns(
     for cell in () if hides_cells(policy, mode) else few:
         raise Ruled("cells", f"fewer than {k} rows have {cell}. {cells_cure(mode)}")
     for one, other in numbers.nearly_alike(columns, earlier, k):
-        told = f"the columns {one!r} and {other!r} are the same, except in fewer than {k} rows"
+        told = f"fewer than {k} rows make most of the difference of {one!r} and {other!r}"
         raise Ruled("alike", told if one else "too many columns are similar to each other")
     why, name = numbers.singled_out(columns, earlier, k, mode, policy.max_leverage)
     if why:
