@@ -33,6 +33,7 @@ from feddcd.paper.cells import (
     PAPER_PROBLEMS,
     PARTS,
     PROBLEMS,
+    VARIANTS,
     hyperparameters,
     methods,
     tuned_settings,
@@ -40,7 +41,7 @@ from feddcd.paper.cells import (
 from feddcd.paper.reproduce import ORDER, median, printed_accuracy, printed_rounds, table2_rows
 from feddcd.participation import UniformSubset
 from feddcd.simulator.simulate import federation, start
-from feddcd.solvers import SGD, _epochs
+from feddcd.solvers import SGD, NewtonCG, _epochs
 from federations import FEW_STEPS, TAU, D, N, quadratics
 from slices import sliced
 
@@ -558,22 +559,52 @@ def feddcd(command: str) -> None:
     assert stop.value.code == 0
 
 
-def test_a_report_has_the_differences_of_its_problems_and_parts_alone():
-    every = differences(list(PARTS), PAPER_PROBLEMS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_a_report_has_the_differences_of_its_problems_and_parts_alone(variant):
+    every = differences(list(PARTS), PAPER_PROBLEMS, variant)
     assert len(every) == 11
-    small = differences(["table2"], ["digits-softmax"])
+    small = differences(["table2"], ["digits-softmax"], variant)
     assert {*small} < {*every}
     for word in ("MLP:", "Two-class", "Table 3", "MNIST", "figures"):
         assert word in " ".join(every).replace("(MLP: 30 l2)", "")
         assert word not in " ".join(small).replace("(MLP: 30 l2)", "")
-    mlp = " ".join(differences(["table3"], ["digits-mlp"]))
+    mlp = " ".join(differences(["table3"], ["digits-mlp"], variant))
     assert ("Newton" in mlp, "20 steps of Adam" in mlp, "Two-class" in mlp) == (False, True, True)
+
+
+def test_a_report_says_which_of_the_two_it_has():
+    """Where the settings of the variants differ."""
+    told = {v: " ".join(differences(list(PARTS), PAPER_PROBLEMS, v)) for v in VARIANTS}
+    softmax = lambda name, v: hyperparameters("mnist-softmax", "iid", 30, name, v)
+    mlp = lambda split, v: hyperparameters("mnist-mlp", split, 30, "feddcd", v)
+    assert softmax("feddcd", "authors")["eta"] == softmax("accfeddcd", "authors")["eta"] == 0.99
+    assert [mlp(split, "authors")["step"] for split in ("iid", "two-class")] == [0.01, 0.1]
+    assert "0.99 for softmax, and 0.01 (two classes: 0.1)" in told["authors"]
+    assert [paper.iid(v) for v in VARIANTS] == ["iid", "contiguous"]
+    assert "On this page, the rows are divided at random." in told["paper"]
+    assert "the rows are divided as in the authors' code." in told["authors"]
+    assert {"kappa", "r"} <= softmax("accfeddcd", "authors").keys()
+    assert not {"kappa", "r"} & softmax("accfeddcd", "paper").keys()
+    assert "uses the ratio and the r of the authors' code" in told["authors"]
+    assert "and uses the r of the text" in told["paper"]
+    assert softmax("feddcd", "paper")["max_steps"] == 10
+    assert "it takes at most 10 steps" in told["paper"]
+    assert (softmax("feddcd", "authors")["tol"], NewtonCG.max_steps) == (1e-6, 50)
+    assert "it stops as in the authors' code" in told["authors"]
+    assert [softmax("fedavg", v)["batch_size"] for v in VARIANTS] == [1, 1]
+    assert softmax("fedavg", "authors")["epochs"] == 5
+    for variant, epochs in (("paper", 4), ("authors", 20)):
+        assert mlp("iid", variant)["epochs"] == epochs
+        assert (mlp("two-class", variant)["solver"], mlp("two-class", variant)["epochs"]) == (
+            "sgd", 5,
+        )  # fmt: skip
+        assert f"{epochs} epochs of Adam" in told[variant]
 
 
 def test_the_variant_of_the_paper_reads_its_tuned_settings_and_searches_for_none():
     """Those of the primal methods for every model, and FedDCD's η for softmax alone."""
-    told = " ".join(differences(list(PARTS), PAPER_PROBLEMS))
-    assert "reads tuned step sizes" in told
+    told = " ".join(differences(list(PARTS), PAPER_PROBLEMS, "paper"))
+    assert "uses tuned step sizes" in told
     assert "searches" not in told
     for problem in ("mnist-softmax", "mnist-mlp"):
         kept = paper.tuned_settings(problem, "iid")

@@ -17,6 +17,7 @@ from feddcd.paper import cells as paper_cells
 from feddcd.paper import report as paper
 from feddcd.paper import reproduce
 from feddcd.paper._figures import BAND, BELOW, CROSS, DOTTED, spread
+from feddcd.paper._findings import findings
 from feddcd.report.methods import look
 from slices import sliced
 from test_report import Page
@@ -326,6 +327,17 @@ def test_page_is_whole_and_asks_nothing_of_the_network(tmp_path):
         assert link == "data:," or link.removeprefix("#") in parsed.ids
     for target in re.findall(r"url\(#([^)]*)\)", text):
         assert target in parsed.ids
+
+
+def test_findings_say_that_equal_methods_all_count():
+    row = {"problem": "digits-softmax", "data": "digits", "tau": 12, "eps": 1e-2}
+    of = lambda name, rounds, uploads: {
+        **row, "algorithm": name, "median": rounds, "median_uploads": uploads
+    }  # fmt: skip
+    (said,) = findings([of("fedavg", 5, 50), of("feddcd", 5, 60)], [])
+    assert "FedAvg (in 1 of 1 setup) and FedDCD (in 1) needed the fewest rounds (equal" in said
+    assert "rounds (equal methods all count). " in said
+    assert said.endswith("the fewest vectors with FedAvg (in 1 of 1 setup).")
 
 
 def test_writing_twice_gives_the_same_bytes(tmp_path):

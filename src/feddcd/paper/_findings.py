@@ -42,8 +42,9 @@ def findings(table2: Sequence[Row], table3: Sequence[Row]) -> list[str]:
             sentences.append(f"{title_of(rows)}: no method reached any gap of Table 2.")
             continue
         sentences.append(
-            f"{title_of(rows)}: {_wins(rounds, len(setups))} needed the fewest rounds. "
-            f"The clients sent the fewest vectors with {_wins(vectors, len(setups))}."
+            f"{title_of(rows)}: {_wins(rounds, len(setups))} needed the fewest rounds"
+            f"{_ties(rounds, len(setups))}. The clients sent the fewest vectors with "
+            f"{_wins(vectors, len(setups))}{_ties(vectors, len(setups))}."
         )
     for rows in together(table3, "problem", "data"):
         names = most_accurate(rows)
@@ -62,6 +63,10 @@ def _wins(times: Counter[str], setups: int) -> str:
     of = ["" if k else f" of {count(setups, 'setup')}" for k in range(len(ranked))]
     wins = [f"{name} (in {n}{more})" for (name, n), more in zip(ranked, of, strict=True)]
     return sentence_list(wins)
+
+
+def _ties(times: Counter[str], setups: int) -> str:
+    return " (equal methods all count)" if times.total() > setups else ""
 
 
 def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:

@@ -87,7 +87,7 @@ def reproduce(
     files += write_figures(figures, folder)
     report = write_report(
         folder, variant=variant, seeds=seeds, table2=table2, table3=table3, figures=figures,
-        notes=differences(parts, problems),
+        notes=differences(parts, problems, variant),
     )  # fmt: skip
     return Reproduced(table2, table3, [*files, report])
 
