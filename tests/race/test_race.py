@@ -542,6 +542,28 @@ def test_standings_by_hand():
     assert found.rows == [Standing(a, 2, 0.5, 1.0, 0.5), Standing(b, 2, 0.5, 0.5, 0.5)]
 
 
+def test_of_equal_methods_the_one_nearer_to_the_best_comes_first():
+    """By name, FedAvg would come before Point-SAGA."""
+    costs_of = {"fedqn": 10.0, "fedavg": 19.0, "pointsaga": 15.0}
+    place = Place("x", 0.3, "made")
+    results = {
+        (place, RaceEntry(name, 64, False)): [outcome([1.0, cost, cost])]
+        for name, cost in costs_of.items()
+    }
+    (found,) = standings(results, 1e-6)
+    assert [row.entry.method for row in found.rows] == ["fedqn", "pointsaga", "fedavg"]
+    assert found.rows[1][1:4] == found.rows[2][1:4] == (1, 0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("end", "unit", "title"),
+    [(99_999.0, 1e3, "kB sent by the clients"), (100_000.0, 1e6, "MB sent by the clients")],
+)
+def test_a_small_race_is_drawn_in_kilobytes(end, unit, title):
+    assert page._axis("up", [80.0, end]) == (unit, title)
+    assert page._axis("rounds", [80.0, end]) == (1.0, "rounds")
+
+
 def test_the_terminal_says_who_sent_the_fewest_bytes(tmp_path, monkeypatch, capsys):
     cost = {"pointsaga": 80.0, "fedavg": 800.0}
     monkeypatch.setattr(play, "play", lambda cell, stop: outcome([cost[cell.method]] * 3))
@@ -568,7 +590,12 @@ def test_the_server_is_counted_beside_the_clients(tmp_path, monkeypatch, capsys)
     assert ["FedAvg", "64", "80", "900", "980", "2"] in rows
     top, bottom = (" ".join(line.split()) for line in said.splitlines()[2:4])
     assert (top, bottom) == ("fewest at most fewest", "gap 1e-6 cases bytes up twice up + down")
+    size = f"{8 * runs['fedavg'].size} bytes"
+    sizes = f"{size} ({TWO[1]}) and {size} ({TWO[0]})"
+    note = f"one model, the unit of the tables in report.html: {sizes}"
+    assert note in " ".join(said.split())
     page = (tmp_path / "report.html").read_text()
+    assert "Who is first" in page
     assert "in 2 of 2 cases, the clients send the fewest bytes with FedAvg." in page
     both = "In 2 of 2 cases, clients and server together send the fewest bytes with Point-SAGA."
     assert both in page
@@ -583,6 +610,7 @@ def test_one_problem_has_no_table_of_shares_of_the_cases(tmp_path, monkeypatch, 
     said = capsys.readouterr().out
     assert "at most" not in " ".join(said.split())
     assert "wine-iid-2, 30 % of the clients" in " ".join(said.split())
+    assert "Who is first" not in (tmp_path / "report.html").read_text()
 
 
 def test_the_head_counts_the_methods_that_run_and_names_those_that_need_all_clients(
@@ -849,7 +877,7 @@ def test_all_pictures_of_bytes_have_the_same_kind_of_axis(tmp_path):
         outcome([cost / 2, cost, np.inf]).save(cell.file(tmp_path))
     results = gather(tmp_path, todo, tuned=False)
     entries, ends = sorted({entry for _, entry in results}), page._ends(results, "up")
-    assert sorted(ends) == [1, 2, 4, 100]
+    assert [end / 1e6 for end in sorted(ends)] == [1, 2, 4, 100]
     for part in page._parts(results):
         (ax,) = page._gaps(part, entries, 1e-6, "up", ends).axes
         low, high = ax.get_xlim()

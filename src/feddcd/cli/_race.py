@@ -19,7 +19,7 @@ from ..race.methods import add_methods
 from ..race.missed import missed, nobody_ran
 from ..race.page import write_csv, write_race
 from ..race.problems import check_tables, choose
-from ..race.profile import Place, Results, costs, gather
+from ..race.profile import Place, Results, costs, gather, model_sizes
 from ..race.standing import Standing, standings
 from ..report import methods
 from ..report.tables import terminal_table
@@ -263,7 +263,14 @@ def _bytes(results: Results, target: float) -> Table:
         ]
         who = f"{whole_percent(place.share)} of the clients{_in_a_round(results, place)}"
         groups.append((f"{printable(place.problem)}, {who}", lines))
-    return terminal_table(head, *groups)
+    return terminal_table(head, *groups, notes=_models(results))
+
+
+def _models(results: Results) -> list[str]:
+    """report.html counts in models, this terminal in bytes."""
+    sizes = {place.problem: size for place, size in model_sizes(results).items() if size}
+    told = [f"{count(8 * n)} bytes ({printable(problem)})" for problem, n in sorted(sizes.items())]
+    return [f"one model, the unit of the tables in report.html: {sentence_list(told)}"] * bool(told)
 
 
 def _in_a_round(results: Results, place: Place) -> str:

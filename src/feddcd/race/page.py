@@ -1,7 +1,6 @@
 """The race as one page: profiles in bytes and in rounds, and the tables of medians."""
 
 import csv
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
@@ -31,18 +30,27 @@ from ..report.tables import Bold, table
 from ._findings import findings, lead
 from .cells import TARGETS, RaceOutcome
 from .problems import RaceProblem
-from .profile import Place, RaceEntry, Results, costs, median, profile, quartiles, ratios
+from .profile import (
+    RaceEntry,
+    Results,
+    costs,
+    median,
+    model_sizes,
+    profile,
+    quartiles,
+    ratios,
+)
 from .standing import Standing, fields, standings
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+SMALL = 1e5  # bytes: below it, an axis has kB
 FACTORS = np.geomspace(1, 100, 200)
 TITLE = "The race"
 WHAT = {"up": "bytes sent by the clients", "rounds": "rounds"}
 COLUMNS = ("rounds", "up", "down", "both", "uploads", "steps")
 UP_QUARTILES = ("up_models_quartile1", "up_models_quartile3")
-WORDS = {"up": "MB sent by the clients", "rounds": "rounds"}  # of an axis
 ALONE = (
     "Each line is a method. The line shows how many bytes (or rounds) the method needed to reach "
     "each gap, as a median over the seeds. Lines further left are better, because the methods need "
@@ -108,7 +116,7 @@ def write_race(
         header(TITLE, lead(results, target)),
         bullets([*findings(results, target), *notes]),
         section(*_about(alone), grid(drawings, "figures panels")),
-        section("Who is first", *_ranks(results, target)),
+        *([] if alone else [section("Who is first", *_ranks(results, target))]),
         section("Medians", paragraph(f"{NOT_THERE} {DIRECTIONS}"), *_tables(results, target)),
         *([section("Problems", _problems(results, problems))] if problems else []),
         section("Files", paragraph(FILES)),
@@ -178,12 +186,14 @@ def _gaps(
     are of all lines of the race, so that all pictures have the same kind of axis."""
     places = sorted({place for place, _ in results})
     names = [methods.title(entry.method) for entry in entries]
+    unit, words = _axis(what, ends)
     whole, axes = blank(len(places), extra=legend_height(names, len(places)))
     drawn: dict[str, LabelledLine] = {}
     for ax, place in zip(axes, places, strict=True):
         lines = []
         for name, entry in zip(names, entries, strict=True):
             x, y = _course(results.get((place, entry), ()), what)
+            x = x / unit
             look = methods.look(entry.method)
             (line,) = ax.plot(x, y, look.dash, color=look.colour, lw=2, marker="o", markersize=2)
             lines.append(LabelledLine(name, x, y, line))
@@ -191,10 +201,18 @@ def _gaps(
         if any(len(line.x) for line in lines):
             ax.axhline(target, color=INK, linewidth=0.8, linestyle=":")
             decades(ax)
-            amounts(ax, ends)
-        titles(ax, WORDS[what], f"gap, {whole_percent(place.share)} of the clients")
+            amounts(ax, [end / unit for end in ends])
+        titles(ax, words, f"gap, {whole_percent(place.share)} of the clients")
     below(whole, list(drawn.values()))
     return settle(whole)
+
+
+def _axis(what: str, ends: Sequence[float]) -> tuple[float, str]:
+    """How much one unit of an axis is, and its title."""
+    if what != "up":
+        return 1.0, what
+    unit, name = (1e3, "kB") if max(ends, default=0.0) < SMALL else (1e6, "MB")
+    return unit, f"{name} sent by the clients"
 
 
 def _ends(results: Results, what: str) -> list[float]:
@@ -208,11 +226,11 @@ def _course(outcomes: Sequence[RaceOutcome], what: str) -> tuple[np.ndarray, np.
     levels = sorted({level for one in outcomes for level in one.gap}, reverse=True)
     found = [(median(outcomes, level, what), level) for level in levels]
     points = np.array([point for point in found if np.isfinite(point[0])]).reshape(-1, 2)
-    return points[:, 0] / (1e6 if what == "up" else 1.0), points[:, 1]
+    return points[:, 0], points[:, 1]
 
 
 def _tables(results: Results, target: float) -> Iterator[str]:
-    sizes = _sizes(results)
+    sizes = model_sizes(results)
     for name, entries in fields(results):
         head = ["problem, share of clients", *(methods.title(e.method) for e in entries)]
         for what, words in SENT.items():
@@ -249,14 +267,6 @@ def _problems(results: Results, problems: Sequence[RaceProblem]) -> str:
     return table("The problems of this race", head, ("", rows))
 
 
-def _sizes(results: Results) -> Mapping[Place, int]:
-    """The numbers in a model of each place; a run that was refused does not know it."""
-    sizes: dict[Place, int] = defaultdict(int)
-    for (place, _), outcomes in results.items():
-        sizes[place] = max(sizes[place], *(outcome.size for outcome in outcomes))
-    return sizes
-
-
 def _row(row: Mapping[RaceEntry, float], entries: Sequence[RaceEntry], size: int) -> list[str]:
     values = [row.get(entry, np.inf) / (8 * max(size, 1)) for entry in entries]
     words = [short(float(f"{v:.3g}")) if np.isfinite(v) else "-" for v in values]
@@ -270,7 +280,7 @@ def write_csv(path: Path, results: Results) -> Path:
         out = csv.writer(file, lineterminator="\n")
         first = ("problem", "share", "half", "method", "bits", "tuned", "gap", "seeds")
         out.writerow([*first, *COLUMNS, "up_models", *UP_QUARTILES])
-        sizes = _sizes(results)
+        sizes = model_sizes(results)
         for (place, entry), outcomes in sorted(results.items()):
             for target in TARGETS:
                 found = [median(outcomes, target, what) for what in COLUMNS]

@@ -78,6 +78,14 @@ def costs(results: Results, target: float, what: str) -> dict[Place, dict[RaceEn
     return table
 
 
+def model_sizes(results: Results) -> dict[Place, int]:
+    """The numbers in a model of each place; a run that was refused does not know it."""
+    sizes: dict[Place, int] = defaultdict(int)
+    for (place, _), outcomes in results.items():
+        sizes[place] = max(sizes[place], *(outcome.size for outcome in outcomes))
+    return sizes
+
+
 def ratios(
     table: Mapping[Place, Mapping[RaceEntry, float]], entries: Sequence[RaceEntry]
 ) -> dict[RaceEntry, np.ndarray]:

@@ -54,10 +54,11 @@ def _there(
 
 
 def ranked(table: dict[Place, dict[RaceEntry, float]], entries: list[RaceEntry]) -> list[Standing]:
-    """Those that reached the target anywhere."""
+    """Those that reached the target anywhere; of equal ones, the nearer to the best first."""
     found = {e: r for e, r in ratios(table, entries).items() if np.isfinite(r).any()}
     rows = [
         Standing(e, len(r), float(np.mean(r <= 1 + 1e-12)), float(np.mean(r <= WITHIN)))
         for e, r in found.items()
     ]
-    return sorted(rows, key=lambda row: (-row.first, -row.within, row.entry.method))
+    usual = {e: float(np.median(r)) for e, r in found.items()}
+    return sorted(rows, key=lambda o: (-o.first, -o.within, usual[o.entry], o.entry.method))
