@@ -138,7 +138,6 @@ NOT_RUN = {  # what is printed and not run, and why
         "feddcd reproduce all": HOURS,
         "feddcd reproduce table2 --problem digits-softmax --seeds 10": "takes minutes",
         "feddcd reproduce all --variant authors --seeds 10": HOURS,
-        "python benchmarks/paper.py --variant authors --seeds 10 --out DIR": HOURS,
         "feddcd reproduce all --variant authors --seeds 10 --out DIR": HOURS,
     },
     "race.md": {
