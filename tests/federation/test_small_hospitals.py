@@ -95,3 +95,27 @@ def test_a_job_that_was_refused_in_the_trial_of_a_site_can_get_all_answers(
     table = json.loads((home.results / "glm" / "model.json").read_text())
     assert table["sites"] == len(hospitals) == 12
     assert not any("refused" in line for line in read_log(small))
+
+
+class Read(Exception):
+    """The person has read what waits."""
+
+
+def test_the_tutorial_shows_what_waits_at_h02(hospitals, tmp_path, monkeypatch):
+    """The name of the outcome is not among the names that leave."""
+    monkeypatch.setattr(approval, "FIRST_S", 0.001)
+    config = Config("t", plan=RegressionPlan(family="binomial", formula=OF_ALL))
+    home = create(tmp_path / "fed", list(hospitals), config, data=hospitals)
+    asks = home.site("h02")
+    policy = asks / "policy.toml"
+    policy.write_text(policy.read_text().replace('approve = "none"', 'approve = "answer"'))
+
+    def person(_):
+        for id in approval.waiting(asks):
+            raise Read("\n".join(approval.words_of(asks, id)))
+
+    with pytest.raises(Read) as read:
+        coordinate(LocalExchange(load_places(home)), {"folder": str(home.path)}, person)
+    shown = re.findall(r'^  "(.*)",$', (DOCS / "tutorial.md").read_text(), re.MULTILINE)
+    assert any(line.startswith("  columns: ") for line in shown)
+    assert [line for line in shown if line not in str(read.value).splitlines()] == []
