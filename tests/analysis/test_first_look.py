@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from feddcd import FederatedGLM, describe
+from feddcd._text import size
 from feddcd.analysis import _describe_page, report
 from feddcd.analysis._cost import with_masks
 
@@ -112,8 +113,11 @@ def test_the_bytes_of_a_simulation_say_if_they_are_those_of_masks(tmp_path):
     assert "without masks" not in masked + fits["sum"].summary()
     assert "with masks." in fits["sum"].summary()
     guess = with_masks(fits["each"].history_, 4)
-    true = fits["sum"].history_[["bytes_up", "bytes_down"]].iloc[-1].sum()
-    assert guess == pytest.approx(true, rel=0.03)
+    true = fits["sum"].history_[["bytes_up", "bytes_down"]].iloc[-1]
+    assert list(guess) == pytest.approx(list(true), rel=0.03)
+    up, down = map(size, guess)
+    needed = f"{told} {size(sum(guess))}: {up} from the sites and {down} to the sites. The reason:"
+    assert needed in re.sub("<[^>]*>", "", plain)
     two = rows.assign(hospital=[f"h{i % 2}" for i in range(len(rows))])
     alone = FederatedGLM(formula="death ~ age").fit(two, groups="hospital")
     assert told not in written(alone, tmp_path)[0]

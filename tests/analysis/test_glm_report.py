@@ -160,7 +160,8 @@ def test_the_course_and_the_choice_are_told(tmp_path):
     fit = FITS["binomial"].result_
     moved = _text.size(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum())
     needed = f"{fit.n_exchanges} exchanges and {moved} for this table, including all other sums"
-    assert needed in found.text
+    up, down = (_text.size(fit.history[name].iloc[-1]) for name in ("bytes_up", "bytes_down"))
+    assert f"{needed}: {up} from the sites and {down} to the sites." in found.text
     assert "The objective is the number that the fit makes as small as possible" in found.text
     assert ("coefficients, plus the penalty" in found.text) == (fit.l2 != 0)
     assert found.table("Expected cost")[0][2] == "bytes of gradients and Hessians"

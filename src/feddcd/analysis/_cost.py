@@ -158,12 +158,12 @@ def counted(answers: str) -> str:
     return "with masks" if answers == "sum" else "without masks"
 
 
-def with_masks(history: pd.DataFrame, sites: int) -> float:
-    """What the same exchanges would need between all sites under masks, as `Log` counts them, up
-    and down; `history` is of a fit without masks in which every site answered every exchange."""
+def with_masks(history: pd.DataFrame, sites: int) -> tuple[float, float]:
+    """The bytes from all sites, and to them, of the same exchanges under masks, as `Log` counts
+    them; `history` is of a fit without masks in which every site answered every exchange."""
     up, down = history["bytes_up"].to_numpy(float), history["bytes_down"].to_numpy(float)
     before = up[-2] if len(up) > 1 else 0.0  # all of them but the last go back to every site
-    return float(MASKED * (up[-1] + sites * before) + down[-1])
+    return float(MASKED * up[-1]), float(MASKED * sites * before + down[-1])
 
 
 def _bytes(message: tuple) -> int:

@@ -106,8 +106,8 @@ def _choice(fit: TableResult) -> str:
     ]
     head = ["method", "exchanges", "bytes of gradients and Hessians", "time"]
     reason = escape(choice.reason.rstrip("."))
-    moved = size(float(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum()))
-    told = f"{count(fit.n_exchanges, 'exchange')} and {moved}"
+    up, down = (float(fit.history[name].iloc[-1]) for name in ("bytes_up", "bytes_down"))
+    told = f"{count(fit.n_exchanges, 'exchange')} and {size(up + down)}"
     did = "A federation would need" if fit.pooled else "The fit needed"
     told += f" {counted(fit.answers)}" if fit.pooled else ""
     return page.lines([
@@ -115,8 +115,8 @@ def _choice(fit: TableResult) -> str:
         table("Expected cost of each method, used only to choose a method before the fit", head,
               ("", rows)),
         page.paragraph(
-            f"{did} {told} for this table, including all other sums and the questions."
-            f"{_under_masks(fit)}",
+            f"{did} {told} for this table, including all other sums: {size(up)} from the sites "
+            f"and {size(down)} to the sites.{_under_masks(fit)}",
             "note",
         ),
     ])  # fmt: skip
@@ -129,8 +129,12 @@ def _under_masks(fit: TableResult) -> str:
     same = fit.answers == "each" and fit.choice.method != SAGA
     if not (fit.pooled and whole and same and fit.n_sites >= LEAST_MASKED):
         return ""
-    needed = size(with_masks(fit.history, fit.n_sites))
-    return f" With masks, the default for three or more sites, it would need about {needed}."
+    up, down = with_masks(fit.history, fit.n_sites)
+    return (
+        f" With masks, the default for three or more sites, it would need about {size(up + down)}: "
+        f"{size(up)} from the sites and {size(down)} to the sites. The reason: each site gets the "
+        "masked answers of all sites."
+    )
 
 
 def error_of(value: float) -> str:
