@@ -551,6 +551,17 @@ def test_root_reads_that_another_account_is_safer(tmp_path, monkeypatch):
         assert ("you work as root" in of_root()) == (user == "root")
 
 
+def test_a_unit_says_what_it_cannot_see(tmp_path, monkeypatch):
+    """It has a /tmp of its own."""
+    monkeypatch.setattr("feddcd.federation.enrolment.unit.TMP", (tmp_path / "tmp",))
+    for folder in (tmp_path / "tmp" / "north", tmp_path / "north"):
+        folder.mkdir(parents=True)
+        text = write_unit(folder, "north", folder / "p.csv").read_text()
+        told = f"# {folder} and {folder / 'p.csv'}. Choose folders outside"
+        assert (told in text) == ("(PrivateTmp=yes), so it cannot use" in text)
+        assert (told in text) == (folder.parent.name == "tmp")
+
+
 def test_a_container_sees_a_data_file_that_was_replaced(tmp_path):
     """A mount of one file keeps the old one after `mv`; a mount of its folder does not."""
     folder = tmp_path / "sites" / "north"

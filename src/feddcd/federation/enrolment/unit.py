@@ -8,6 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 from ..._files import owner_only, shown
+from ..._text import printable, sentence_list
 from ..folder import machine_memory
 
 _HEAD = """\
@@ -30,6 +31,11 @@ ROOT = (
 _ROOT = """\
 # CAREFUL: root made this folder. A separate account with only the necessary rights is safer.
 """
+_IN_TMP = """\
+# CAREFUL: this unit sees no files of /tmp and /var/tmp (PrivateTmp=yes), so it cannot use
+# {paths}. Choose folders outside /tmp and /var/tmp.
+"""
+TMP = (Path("/tmp"), Path("/var/tmp"))
 _UNIT = """\
 [Unit]
 Description=feddcd {title}
@@ -120,7 +126,7 @@ def write_unit(folder: Path, site: str, data: Path) -> Path:
     is installed."""
     reads = _READS.format(data=_quoted(f"-{data.resolve()}"))
     words = {"what": f"the site '{site}'", "title": f"site {site}", "verb": "site", "reads": reads}
-    return _write_units(folder, f"feddcd-{site}", words)
+    return _write_units(folder, f"feddcd-{site}", words, data.resolve())
 
 
 def write_coordinator_unit(folder: Path) -> Path:
@@ -129,15 +135,23 @@ def write_coordinator_unit(folder: Path) -> Path:
     return _write_units(folder, "feddcd-coordinator", words)
 
 
-def _write_units(folder: Path, name: str, words: dict[str, str]) -> Path:
+def _in_tmp(*paths: Path) -> str:
+    """What a unit with a /tmp of its own cannot find."""
+    found = [printable(str(path)) for path in paths if any(tmp in path.parents for tmp in TMP)]
+    return _IN_TMP.format(paths=sentence_list(found)) if found else ""
+
+
+def _write_units(folder: Path, name: str, words: dict[str, str], *used: Path) -> Path:
     own = folder / f"{name}.service"
     system = system_unit(own)
     user, home = user_name(), Path.home()
-    command = _quoted(str(Path(sys.executable).with_name("feddcd")))
+    program = Path(sys.executable).with_name("feddcd")
+    command = _quoted(str(program))
     at = _quoted(str(folder.resolve()))
     hidden = " ".join(_quoted(f"-{home / one}") for one in HIDDEN)
     plain = words | {"command": command, "folder": at, "hidden": hidden, "user": user}
-    root = _ROOT if user == "root" else ""
+    careful = _ROOT if user == "root" else ""
+    careful += _in_tmp(program, folder.resolve(), *used)
     for path, head, other, target, account, more in (
         (own, _HEAD, system, "default.target", "", ""),
         (system, _SYSTEM_HEAD, own, "multi-user.target", f"User={user}\n", _OF_SYSTEM),
@@ -146,7 +160,7 @@ def _write_units(folder: Path, name: str, words: dict[str, str]) -> Path:
         top = head.format(path=place, name=path.name, other=other.name, **plain)
         body = _UNIT.format(target=target, account=account, more=more, tasks=TASKS, **plain)
         with owner_only():
-            path.write_text(top + root + body, "utf-8")
+            path.write_text(top + careful + body, "utf-8")
     return own
 
 
