@@ -15,7 +15,7 @@ from feddcd._errors import Refused, SpecError
 from feddcd.cli import _enrolment, _members, _serving
 from feddcd.cli._status import lines_of, status_of
 from feddcd.cli.app import main
-from feddcd.federation import health
+from feddcd.federation import health, status
 from feddcd.federation.config import Config
 from feddcd.federation.enrolment import desk, site
 from feddcd.federation.enrolment.departed import ask_standing
@@ -25,7 +25,7 @@ from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine import programs
 from feddcd.federation.machine.init import create
 from feddcd.federation.machine.link_state import LinkState
-from feddcd.federation.status import RESTARTED, UNCONFIRMED
+from feddcd.federation.status import RESTARTED, UNCONFIRMED, federation_status, next_step
 from feddcd.sums.token import NO_TOKEN
 
 ROWS = "age,sex\n" + "60,f\n" * 20
@@ -78,6 +78,38 @@ def test_root_is_warned_before_the_site_has_keys(home, said, monkeypatch, user):
     assert len(warned) == (user == 0)
     enrolled = next(i for i, line in enumerate(said) if "west is enrolled at" in line)
     assert all(i < enrolled for i in warned)
+    assert all(said[i].startswith("WARNING: ") for i in warned), "as at the start of the site"
+
+
+@pytest.mark.parametrize("up", [False, True])
+def test_serve_is_asked_for_only_while_it_does_not_run(home, said, monkeypatch, up):
+    monkeypatch.setattr(_enrolment, "is_up", lambda folder: up)
+    invite(home)
+    told = "can enrol and connect only while this command runs: feddcd federation serve fed"
+    assert [told in line for line in said].count(True) == (not up)
+
+
+def test_a_site_that_was_just_confirmed_gets_time_to_connect(home, said, monkeypatch):
+    """Nobody calls the person there, whose program connects by itself."""
+    for name, value in (("is_up", True), ("hang_of", None), ("connected", {})):
+        monkeypatch.setattr(status, name, lambda folder, value=value: value)
+    invite(home)
+    folder = enrol(home)
+    assert "connected: no site is confirmed yet" in lines_of(federation_status(home))
+    words = " ".join(site.enrolment_words(folder).split()[:3])
+    _enrolment.confirm_command(home.path, "west", words)
+    assert any("west connects by itself within about half a minute" in line for line in said)
+    held = federation_status(home)
+    assert held["missing"] == ["west"]
+    assert held["next"] == (
+        "wait a minute, because a site was confirmed less than a minute ago. If the programs at "
+        "west run, they connect by themselves"
+    )
+    enrolled = {"state": "waits for confirm", "site": "south"}
+    two = {**held, "sites": [*held["sites"], enrolled]}
+    assert next_step(home, two).startswith("call the person at south to compare")
+    later = next_step(home, {**held, "confirmed_for": 61.0})
+    assert later.startswith("ask the people at west to start their site: ")
 
 
 def wrapped(text, width=76):

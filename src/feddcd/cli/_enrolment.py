@@ -27,7 +27,7 @@ from ..federation.enrolment.unit import (
 )
 from ..federation.folder import FederationFolder, load_place
 from ..federation.health import misnamed, moved, open_data
-from ..federation.machine.programs import site_runs
+from ..federation.machine.programs import is_up, site_runs
 from ..federation.site.policy import FILE as POLICY
 from ..federation.site.policy import limit, load_policy
 from ._codebook import check_data
@@ -65,8 +65,9 @@ def invite_command(path: Path, site: str, out: Path | None, days: float, show: b
         f"The invitation works once, for one set of keys, until {when(made.expires)}."
     )
     say(f"next, at {site}: feddcd federation enrol {shlex.quote(file.name)} --data FILE")
-    serve = f"feddcd federation serve {_quoted(folder.path)}"
-    say(f"keep the port open until {site} has enrolled: {serve}")
+    if not is_up(folder):
+        serve = f"feddcd federation serve {_quoted(folder.path)}"
+        say(f"{site} can enrol and connect only while this command runs: {serve}")
 
 
 def _replaced(site: str, before: desk.InvitationRecord) -> str:
@@ -90,9 +91,9 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     book, rows = _check(invitation, folder, data, options["codebook"], options["label"], how)
     _warn_few(rows, data, folder)
     for trouble in open_data(data, user_name()):
-        warn(trouble.words())
+        say(f"WARNING: {trouble.words()}")
     if told := of_root():
-        warn(told)
+        say(f"WARNING: {told}")
     settings = {name: list(v) if name == "na" else v for name, v in reading.items()}
     settings |= {"label": options["label"]} if options["label"] else {}
     made = enrol(invitation, folder, data, settings, options["codebook"])
@@ -106,7 +107,7 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
             if beside(folder, data):
                 warn(_much_else(folder, data))
     for trouble in (*misnamed(folder), *moved(folder)):
-        warn(trouble.words())
+        say(f"WARNING: {trouble.words()}")
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
     found(words=made.words, confirmed=made.confirmed)
     say(
@@ -253,10 +254,11 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
     say(
-        "Other sites may lose their connection for some seconds now. Nobody has to do anything: "
-        "these sites connect again by themselves."
+        f"{site} is confirmed. If its program runs, {site} connects by itself within about half a "
+        "minute. Meanwhile, other sites may lose their connection for some seconds, and connect "
+        "again by themselves."
     )
-    say(f"{site} is confirmed. next: feddcd federation status {_quoted(folder.path)}")
+    say(f"next, after half a minute: feddcd federation status {_quoted(folder.path)}")
 
 
 def _changed(folder: FederationFolder, site: str) -> str:

@@ -17,7 +17,8 @@ SEE = "see the line 'last refusal'"
 
 
 def site_facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
-    link = held["state"] + (f" since {held['since']}" if held["since"] else "")
+    down = ", because the program of this site does not run" if held["state"] == "down" else ""
+    link = held["state"] + (f" since {held['since']}" if held["since"] else down)
     facts = [("site", held["site"]), ("coordinator", held["coordinator"]), ("link", link)]
     facts += [("why", held["why"])] if held["why"] else []
     if heard := held["enrolment_words"]:

@@ -108,7 +108,8 @@ def _facts(held: Mapping[str, Any]) -> list[tuple[str, str]]:
         facts += [("port", port)]
         if held["silent"]:
             return [*facts, ("connected", f"{UNSURE}{age}")]
-        facts += [("connected", f"{here} of {plural(members, 'site')}{age}")]
+        told = f"{here} of {plural(members, 'site')}" if members else "no site is confirmed yet"
+        facts += [("connected", f"{told}{age}")]
         facts += [("CAREFUL", _rival(one)) for one in held["rivals"]]
         return facts + ([("missing", ", ".join(held["missing"]))] if held["missing"] else [])
     return site_facts(held)

@@ -13,7 +13,7 @@ from .site.told import lacked_by
 from .trial import is_trial, next_in_trial, trial_of
 
 MOST_BYTES = 1 << 24  # of the file of a study
-BEGIN_S = 60.0  # after the port was opened: sites connect by themselves
+BEGIN_S = 60.0  # after the port was opened, or a site confirmed: sites connect by themselves
 UNREADABLE = "invitation cannot be read"
 PAUSE = "the end of a pause"  # in place of what people have to decide about
 OWN = "federation.toml"  # in place of the name of a study
@@ -149,24 +149,32 @@ def _waits_for(study: Mapping[str, Any]) -> str:
 
 def _calls(at: str, held: Mapping[str, Any]) -> str:
     """The people whom the person at the coordinator has to call: of sites, then of new sites."""
-    by_state = _by_state(held)
-    if away := by_state.get("not connected"):
-        if held.get("opened_for", BEGIN_S) < BEGIN_S:
-            names = sentence_list(away)
-            return (
-                f"wait a minute, because `serve` has just started. If the programs at {names} run, "
-                "they connect by themselves"
-            )
+    by_state, soon = _by_state(held), _just_now(held)
+    away, waits = by_state.get("not connected"), by_state.get("waits for confirm")
+    if away and not soon:
         return (
             f"ask the people at {', '.join(away)} to start their site: feddcd federation "
             "site SITE_DIR"
         )
-    if waits := by_state.get("waits for confirm"):
+    if away and not waits:
+        return (
+            f"wait a minute, because {soon}. If the programs at {sentence_list(away)} run, they "
+            "connect by themselves"
+        )
+    if waits:
         commands = "; ".join(f"feddcd federation confirm {at} {name}" for name in waits)
         people = "person" if len(waits) == 1 else "people"
         names = sentence_list(waits)
         return f"call the {people} at {names} to compare the enrolment words, then: {commands}"
     return ""
+
+
+def _just_now(held: Mapping[str, Any]) -> str:
+    """Why sites whose programs run may not be connected yet."""
+    if held.get("opened_for", BEGIN_S) < BEGIN_S:
+        return "`serve` has just started"
+    confirmed = held.get("confirmed_for", BEGIN_S) < BEGIN_S
+    return "a site was confirmed less than a minute ago" if confirmed else ""
 
 
 def _new_study(at: str, by_state: Mapping[str, list[str]]) -> str:

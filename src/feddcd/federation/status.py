@@ -72,6 +72,8 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
     }  # fmt: skip
     if (seconds := opened_for(folder) if up else None) is not None:
         held["opened_for"] = round(seconds, 1)
+    if (seconds := desk.confirmed_for(folder)) is not None:
+        held["confirmed_for"] = round(seconds, 1)
     return held | {"next": next_step(folder, held)}
 
 

@@ -180,6 +180,13 @@ def confirm(folder: FederationFolder, site: str) -> None:
     folder.note("confirmed", site=site)
 
 
+def confirmed_for(folder: FederationFolder) -> float | None:
+    """Since how many seconds the newest site is let in; None if nobody confirmed one."""
+    known = [record.confirmed for record in records(folder).values() if record]
+    last = max(filter(None, known), default=None)
+    return None if last is None else time.time() - last
+
+
 def withdraw(folder: FederationFolder, site: str) -> None:
     """An invitation, and what was made of it, as if it had not been."""
     (folder.server / "members" / f"{site}.json").unlink(missing_ok=True)
