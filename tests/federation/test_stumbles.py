@@ -347,7 +347,7 @@ def test_what_was_denied_is_shown_again_when_it_is_asked_again(tmp_path, monkeyp
     _serving.show_news(tmp_path, known)
     assert said == []
     _site.approve_command(tmp_path, [])
-    assert said[1].startswith("aaaaaaaa was denied (this job); to approve it: feddcd federation ")
+    assert said[1].startswith("denied: this job, aaaaaaaa; to approve it: feddcd federation ")
 
 
 def test_after_a_refusal_the_status_names_the_site_and_the_job(tmp_path):

@@ -140,7 +140,7 @@ def show_waiting(folder: Path) -> None:
         say(NOTHING)
     for id in denied(folder):
         again = f"feddcd federation approve {shlex.quote(shown(folder))} {id[:SHORT]}"
-        say(f"{id[:SHORT]} was denied ({asked_words(folder, id)}); to approve it: {again}")
+        say(f"denied: {asked_words(folder, id)}, {id[:SHORT]}; to approve it: {again}")
     for id in ids:
         _show_one(folder, id)
 
