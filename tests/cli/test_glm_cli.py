@@ -337,11 +337,27 @@ def test_complete_leaves_out_rows_and_is_a_part_of_the_plan(capsys):
         in capsys.readouterr().err
     )
     assert tomllib.loads(Path("out/job.toml").read_text())["glm"]["complete"] == ["visits", "age"]
-    assert json.loads(Path("out/model.json").read_text())["rows"] == N - 10
+    model = json.loads(Path("out/model.json").read_text())
+    assert (model["rows"], model["rows_dropped"]) == (N - 10, 10)
     feddcd("describe", "p.csv", "--complete", "visits", "--column", "age", "--out", "table1")
     assert "230 rows" in capsys.readouterr().out
     job = tomllib.loads(Path("table1/job.toml").read_text())
     assert job["describe"]["complete"] == ["visits"]
+
+
+@pytest.mark.parametrize("sites", [("--group", "hospital"), ()])
+def test_rows_that_complete_leaves_out_are_counted_with_the_others(capsys, sites):
+    """As in a federation: the table, the message and the counts by site have all of them."""
+    data = changed(slice(0, 7), "visits", np.nan)
+    data.loc[8:11, "age"] = np.nan
+    data.to_csv("p.csv", index=False)
+    feddcd("glm", "p.csv", *sites, *F, "--complete", "visits", "--out", "out")
+    out = " ".join(capsys.readouterr().out.split())
+    assert "Rows dropped: 12" in out
+    told = f"feddcd leaves out 12 of {N} rows, because values are missing in these columns:"
+    assert f"{told} age (4), visits (8)" in out
+    by_site = json.loads(Path("out/model.json").read_text())["site_counts"].values()
+    assert [site["missing"] for site in by_site] == ([3, 3, 3, 3] if sites else [12])
 
 
 def test_missing_values_are_counted(capsys):

@@ -20,6 +20,7 @@ from ._values import (
     check_mixed,
     check_spelling,
     column,
+    complete,
     label,
     many_levels,
     whole_rows,
@@ -118,6 +119,23 @@ def only_complete(table: Frame, columns: tuple[str, ...]) -> Frame:
     return table._replace(
         frame=frame, place=lambda row: table.place(int(places[row])), notes=(*table.notes, note)
     )
+
+
+def with_incomplete(
+    data: FileRows, whole: Frame, columns: tuple[str, ...], group: str | None
+) -> FileRows:
+    """Rows that --complete left out are counted as a federation counts them: with the others that
+    lack a value. A row without a site is of no site."""
+    if not columns:
+        return data
+    rows, names = data.rows, [composed(name) for name in columns]
+    gone = whole.frame[~complete(whole.frame, names)]
+    sites = np.full(len(gone), rows.site[0]) if group is None else gone[group].dropna()
+    used = [name for name in dict.fromkeys([*rows.holes, *names]) if name in whole.frame]
+    holes = {name: int(column(whole.frame, name).isna().sum()) for name in used}
+    lacking = np.concatenate([np.asarray(rows.lacking, object), np.asarray(sites, object)])
+    dropped = rows.dropped + len(sites)
+    return data._replace(rows=rows._replace(dropped=dropped, lacking=lacking, holes=holes))
 
 
 def _sites(table: Frame, group: str | None, notes: list[str]) -> np.ndarray | None:

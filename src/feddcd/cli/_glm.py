@@ -20,7 +20,7 @@ from .._text import plural
 from ..analysis import FederatedGLM
 from ..analysis.agreed import with_codebook
 from ..analysis.export import without_joblib
-from ..analysis.files import FileRows, only_complete, read_rows
+from ..analysis.files import FileRows, only_complete, read_rows, with_incomplete
 from ..analysis.plan import RegressionPlan
 from ..analysis.table import Roles as Roles
 from ..data.codebook import Codebook, load_codebook
@@ -74,13 +74,14 @@ def glm_command(
         settings = model.settings()
         if book is not None:
             table = _conform(table, _plan(model, roles, source, book, model.formula), book)
-        table = only_complete(table, source.complete)
+        whole, table = table, only_complete(table, source.complete)
     except FeddcdError as error:
         raise error.placed(spell=as_option) from None
     for note in table.notes:
         warn(note)
     try:
-        data = read_rows(table, roles, settings)
+        read = read_rows(table, roles, settings)
+        data = with_incomplete(read, whole, source.complete, roles.group)
         with progress(f"feddcd fits the model to {plural(len(table.frame), 'row')}") as tell:
             model.fit_rows(data.rows, tell)
         extend(model, data.rows, wishes)
@@ -95,7 +96,7 @@ def glm_command(
     found(folder=folder, files=written, **dict(tables_in(folder)))
     found(converged=model.result_.converged, certified_error=model.result_.certified_error)
     if not quiet:
-        _show(model, table, data)
+        _show(model, whole, data)
     for path in written:
         say(str(path))
     notes = (*keys(table, plan), *of_the_sites(plan, roles.group))
