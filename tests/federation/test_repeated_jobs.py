@@ -60,10 +60,10 @@ def rows_of(site):
     return d.assign(y=(0.1 * d.age + rng.normal(size=80)).round(2))
 
 
-def made(folder, plan=PLAN, approval=""):
+def made(folder, plan=PLAN, approval="", sites=SITES):
     config = Config("test", plan=plan, patience=0.05, fewest=3)
-    home = create(folder / "fed", list(SITES), config, data={s: rows_of(s) for s in SITES})
-    for site in SITES if approval else ():
+    home = create(folder / "fed", list(sites), config, data={s: rows_of(s) for s in sites})
+    for site in sites if approval else ():
         (home.site(site) / "policy.toml").write_text(CAREFUL.format(approval))
     return home
 
@@ -405,8 +405,32 @@ def test_of_three_sites_a_denial_ends_the_job():
     memory = types.SimpleNamespace(jobs=lambda: {"before": job})
     facts = types.SimpleNamespace(job="a" * 32, mode="sum", sites=SITES[:3])
     told = " ".join(if_denied(facts, memory))  # pyright: ignore
-    assert "Only 3 sites take part in this job, and a sum needs 3. So this job ends if" in told
-    assert "with a new site, or in mode 'each'" in told
+    few = "If you deny, the study ends, because only 3 sites take part, and a sum needs 3. But"
+    assert f"{few} somebody can start it again with a new site, or in mode 'each'." in told
+    assert "deny this job, too" not in told, "it ends anyway"
+    assert "Ask them to deny every later job without this site on the same rows." in told
+
+
+def test_of_three_sites_a_denial_ends_the_study_also_at_the_names(tmp_path):
+    """Also the line after the denial says it."""
+    home = made(tmp_path, approval="none", sites=OTHERS)
+    for site in OTHERS:
+        data = load_place(home.site(site)).data
+        rows_of(site).assign(sex=["f", "m"] * 40).to_csv(data, index=False)
+    run(home)
+    east = home.site("east")
+    (east / "policy.toml").write_text(CAREFUL.format("job"))
+    few = "because only 3 sites take part, and a sum needs 3. But"
+    names, job = RegressionPlan("y ~ sex", "gaussian"), RegressionPlan("age ~ y", "gaussian")
+    for plan, study in ((names, "names"), (job, "job")):
+        with pytest.raises(Stalled):
+            run(again(home, plan, name=study))
+        (id,) = waiting(east)
+        words = " ".join("\n".join(words_of(east, id)).split())
+        assert ("asks for names and levels of columns" in words) == (study == "names")
+        assert f"If you deny, the study ends, {few} somebody can start it again with a" in words
+        said = CliRunner().invoke(app, ["federation", "deny", str(east), id]).output
+        assert f"the study ends, {few} this site answered an earlier job." in " ".join(said.split())
 
 
 def test_who_is_asked_for_names_and_levels_reads_the_risk_of_a_denial(tmp_path):

@@ -25,7 +25,15 @@ from ..federation.site.approval import (
 )
 from ..federation.site.ended import ended_studies
 from ..federation.site.log import read_log, verify_log
-from ..federation.site.log_words import AFTER_DENIAL, IN_VAIN, block_lines, time_of, told
+from ..federation.site.log_words import (
+    AFTER_DENIAL,
+    IN_VAIN,
+    STILL,
+    TOO_FEW,
+    block_lines,
+    time_of,
+    told,
+)
 from ..federation.site.memory import Memory
 from ..federation.site.policy import FILE, load_policy
 from ..federation.site.reading import Unread
@@ -95,10 +103,12 @@ def deny_command(folder: Path, ids: list[str]) -> None:
     shown = [line for id in ids for line in _words(folder, id)]
     _decide(folder, ids, deny, "is denied", "you can still approve it")
     if any(AFTER_DENIAL in line for line in shown):
+        few = TOO_FEW in " ".join(shown)
+        ends = f"the study ends, because {TOO_FEW}. But " if few else ""
         say(
-            "this site answered an earlier job. If the other sites now run a job without this "
-            "site, the sums of the two jobs together reveal the sums of this site alone. So call "
-            "the other sites before they approve such a job"
+            f"{ends}this site answered an earlier job. If the other sites now run a job without "
+            f"this site{f', {STILL}' if few else ''}, the sums of the two jobs together reveal the "
+            "sums of this site alone. So call the other sites before they approve such a job"
         )
 
 

@@ -3,19 +3,21 @@
 import math
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
+from ..._errors import FeddcdError
 from ..._text import plural, sentence_list
 from ...sums.roster import FEWEST
+from ..roster import load_roster
 from .approval import SHORT
-from .log_words import AFTER_DENIAL
+from .log_words import AFTER_DENIAL, STILL, TOO_FEW
 from .memory import Memory, difference, smallest_atom
 from .policy import Policy, Ruled
 
 UNTOLD = "feddcd does not tell the other sites that rows were withdrawn here"
 FEW = (
-    f"    Only {FEWEST} sites take part in this job, and a sum needs {FEWEST}. So this job ends if "
-    "you deny. The risk remains if the other sites run it with a new site, or in mode 'each'."
+    f"    If you deny, the study ends, because {TOO_FEW}. But somebody can start it again {STILL}."
 )
 BOTH = "The coordinator and everyone at the sites that take part in both jobs"
 
@@ -105,12 +107,13 @@ def _of_withdrawn(policy: Policy, parameters: int, job: str) -> str:
     )
 
 
-def call(job: str) -> str:
-    """How a person at this site warns the others, who do not know what is known here."""
+def call(job: str, ends: bool = False) -> str:
+    """How a person at this site warns the others, who do not know what is known here. `ends`: a
+    denial ends this job, so the others need not deny it."""
+    this = f"this job, too (its ID is {job[:SHORT]}). Ask them also to deny "
     return (
-        "call the people at the other sites. Ask them to deny this job, too "
-        f"(its ID is {job[:SHORT]}). Ask them also to deny every later job without this site "
-        "on the same rows."
+        f"call the people at the other sites. Ask them to deny {'' if ends else this}every later "
+        "job without this site on the same rows."
     )
 
 
@@ -142,11 +145,19 @@ def if_denied(facts: Any, memory: Memory) -> list[str]:
     return _risk(facts.job, same, own is None, len(facts.sites) <= FEWEST)
 
 
-def if_names_denied(policy: Policy, question: str, memory: Memory) -> list[str]:
+def if_names_denied(policy: Policy, question: str, memory: Memory, folder: Path) -> list[str]:
     """The same, where names and levels are asked for before a job."""
     careful = policy.min_support > 1 and policy.answers == "sum"
     answered = any(job["questions"] for job in memory.jobs().values())
-    return _risk(question, False, False) if careful and answered else []
+    few = _listed(folder) <= FEWEST
+    return _risk(question, False, False, few) if careful and answered else []
+
+
+def _listed(folder: Path) -> float:
+    try:
+        return len(load_roster(folder).names)
+    except FeddcdError:  # a trial without sums has no list
+        return math.inf
 
 
 def _risk(id: str, same: bool, refused: bool, fewest: bool = False) -> list[str]:
@@ -160,12 +171,13 @@ def _risk(id: str, same: bool, refused: bool, fewest: bool = False) -> list[str]
         "a denial."
     )
     return [
-        f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others},",
-        "    they and the coordinator can calculate the sums of this site alone"
+        f"  {AFTER_DENIAL} {where}. If the other sites now run this job without this site{others}, "
+        "they and the coordinator can calculate the sums of this site alone"
         + ("." if same else ", over its rows in the earlier job."),
         *([FEW] if fewest else []),
         *([ruled] if refused else []),
-        f"    Before you {'decide' if refused else 'deny'}, {call(id)}",
+        f"    {'So before' if fewest else 'Before'} you {'decide' if refused else 'deny'}, "
+        + call(id, fewest),
     ]
 
 

@@ -92,7 +92,8 @@ def columns(
         offered = _offered(policy, source, plan, entering)
     elif offered is None:
         policy.check(out._replace(rows=MANY))  # the site names this reason
-        declared = _plan_words(source, plan, entering) + if_names_denied(policy, key, memory)
+        declared = _plan_words(source, plan, entering)
+        declared += if_names_denied(policy, key, memory, source.folder)
         shown = lambda found: describe_offer(plan, entering, found, declared)
         asked = release.asked._replace(bound=True)
         offered = held(source.folder, key, NAMES, judged, shown, asked)

@@ -6,6 +6,7 @@ from typing import Any
 
 from ..._text import listed, plural, sentence_list
 from ...analysis.blocks import block_line, numbers_in, told_blocks
+from ...sums.roster import FEWEST
 from .approval import SHORT
 
 SENT = {  # by kind of answer: what the numbers are
@@ -31,6 +32,8 @@ IN_VAIN = "even if you approve, the rules of this site refuse this request"  # t
 WOULD_END = "and the job would end"  # to who decides, of a job that was tried
 COULD_REFUSE = "the rules could refuse a question after you approve"  # of the same, as a risk
 AFTER_DENIAL = "if you deny, there is a risk, because this site answered an earlier job"
+TOO_FEW = f"only {FEWEST} sites take part, and a sum needs {FEWEST}"
+STILL = "with a new site, or in mode 'each'"  # how a study goes on with so few
 
 
 def time_of(entry: Mapping[str, Any]) -> str:
