@@ -13,6 +13,7 @@ import pytest
 import feddcd._files as files
 from feddcd._errors import Refused, SpecError
 from feddcd._text import reason_in
+from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.plan import RegressionPlan
 from feddcd.analysis.protocol import SiteRows
 from feddcd.cli import _enrolment, _federation, _serving, _site, _tables
@@ -261,6 +262,22 @@ def test_the_log_says_of_which_columns_only_a_value_was_needed(tmp_path):
         entry = read_log(tmp_path)[-1]
         assert f"columns: age and y{said}" in told(entry)
         assert set(more) <= set(entry["columns"])
+
+
+@pytest.mark.parametrize("analysis", ["glm", "describe"])
+@pytest.mark.parametrize("word", ["f", 1.0])
+def test_words_in_complete_columns_need_no_approval_of_names(tmp_path, analysis, word):
+    """Nothing about these columns leaves, whatever they contain."""
+    table = pd.DataFrame({"age": np.arange(60.0), "y": range(60), "sex": [word] * 60})
+    table.to_csv(tmp_path / "data.csv", index=False)
+    place = SitePlace("north", tmp_path, tmp_path / "data.csv")
+    glm = RegressionPlan("y ~ age", "gaussian", complete=["sex"])
+    plan = glm if analysis == "glm" else DescribePlan(["age", "y"], complete=["sex"])
+    message = pack_message(Envelope("columns", {"plan": plan.to_dict()}, {}))
+    told = unpack_message(answer(message, place)).meta
+    assert "age" in told["columns"]
+    assert "sex" not in str(told)
+    assert waiting(tmp_path) == []
 
 
 def test_names_are_not_asked_for_a_job_that_the_policy_does_not_allow(tmp_path):

@@ -13,6 +13,7 @@ from ...analysis.protocol import Analysis, Offered
 from ...data.codebook import Codebook, ColumnEntry
 from ...data.frames import Frame
 from ...formula import read_formula
+from ._words import only_complete
 from .policy import Outgoing, not_allowed
 
 NUMBERS = ("number", "integer")
@@ -42,12 +43,14 @@ def behind(out: Outgoing, found: Offered) -> Outgoing:
 
 
 def plain_numbers(table: Frame, plan: Any, entering: Sequence[str]) -> Codebook | None:
-    """Of a plan of nothing but columns of numbers, to which nothing was declared."""
+    """Of a plan of nothing but columns of numbers, to which nothing was declared. Of columns that
+    are only in `complete` nothing is sent, so they may have words."""
     from pandas.api.types import is_bool_dtype, is_numeric_dtype
 
     declared = plan.codebook or plan.levels or getattr(plan, "classes", None)
     number = lambda column: is_numeric_dtype(column) and not is_bool_dtype(column)
-    plain = all(number(table.frame[name]) and name not in table.doubts for name in entering)
+    sent = [name for name in entering if name not in only_complete(plan, entering)]
+    plain = all(number(table.frame[name]) and name not in table.doubts for name in sent)
     if declared or not plain:
         return None
     return Codebook({name: ColumnEntry("number") for name in entering})
