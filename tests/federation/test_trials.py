@@ -20,7 +20,7 @@ from feddcd.federation.config import Config
 from feddcd.federation.coordinator import _tables as tables
 from feddcd.federation.folder import FederationFolder
 from feddcd.federation.machine.init import create
-from feddcd.federation.machine.studies import state_of
+from feddcd.federation.machine.studies import note_state, state_of, want
 from feddcd.federation.site import approval
 from feddcd.federation.site.approval import waiting
 from feddcd.federation.site.policy import LOOSE, Policy, load_policy
@@ -295,3 +295,24 @@ def test_the_status_tells_what_another_command_did_after_the_trial(tmp_path, mon
     lines = lines_of(status_of(home.path))
     assert any("the command `simulate` has ended with a result" in line for line in lines)
     assert lines[-1].startswith("next: read the result. To run the study again: ")
+
+
+def test_where_studies_were_started_the_status_says_that_nobody_serves(tmp_path, monkeypatch, said):
+    """Also in a federation with all sites on this machine; a later `simulate` is a trial again."""
+    monkeypatch.chdir(tmp_path)
+    home = made(tmp_path, careful=False)
+    text = home.config().to_toml()
+    study = want(home, "first", f"patience = 1\n{text[text.index('[describe]') :]}")
+    held = status_of(home.path)
+    lines = lines_of(held)
+    assert "port: closed, because the command `feddcd federation serve` does not run" in lines
+    assert "study first  not begun: nobody serves" in lines
+    start = "open the port, so that study first continues: feddcd federation serve fed"
+    assert held["next"] == start
+    for state in ("failed", "done"):
+        note_state(study, state)
+        held = status_of(home.path)
+        assert (held["trial"], held["open"]) == (None, False)
+        assert held["next"] == "open the port: feddcd federation serve fed"
+    simulate_command(home.path, Trial())
+    assert status_of(home.path)["trial"]["state"] == "done"

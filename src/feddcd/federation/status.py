@@ -35,7 +35,7 @@ from .site.approval import SHORT
 from .site.log import LOG
 from .site.policy import FILE as POLICY
 from .site.told import in_short, kind_of
-from .trial import put_stopped, trial_of
+from .trial import put_stopped, trial_of, was_served
 from .unshared import unshared
 
 HERE = "on this machine, to try feddcd"
@@ -61,6 +61,8 @@ def federation_status(folder: FederationFolder) -> dict[str, Any]:
         put_stopped(alone, folder, up)
     _put_trouble(sites, [study for study in studies if study["state"] != "wanted"])
     trial = None if up else trial_of(folder)
+    if trial is not None and was_served(trial, studies):
+        trial = None  # as in any federation: `serve` has to run again
     if trial is not None:
         _put_trial(trial, sites, studies)
     missing = [site["site"] for site in sites if site["state"] == "not connected"]
@@ -205,6 +207,8 @@ def study_status(study: FederationFolder) -> dict[str, Any]:
         if event["event"] == "failed" and not study.study:
             state = {"state": "failed", "reason": event.get("reason", "")}
             state |= {"time": event.get("time")}
+    if state["state"] == "wanted":  # what was heard belongs to an earlier try
+        heard, refused, repeat = {}, {}, ""
     if state["state"] in ENDED:  # nothing waits any more, and a failure has its reason
         failed = state["state"] != "done"
         heard = {s: told for s, told in heard.items() if told[0] == "refused" and not failed}

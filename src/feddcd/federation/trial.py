@@ -7,7 +7,7 @@ import json
 import os
 import shlex
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,12 @@ def trial_of(folder: FederationFolder) -> dict[str, Any] | None:
         "words": WORDS.get(held["state"], "the command `simulate` has not run yet"),
         "command": held.get("command") or simulate, "waits": _waits(folder),
     }  # fmt: skip
+
+
+def was_served(trial: Mapping[str, Any], studies: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether somebody gave the command `study` after the last trial: `serve` runs such studies."""
+    own = ("federation.toml", trial["study"])
+    return any(study["time"] > trial["at"] for study in studies if study["study"] not in own)
 
 
 def is_trial(folder: FederationFolder) -> bool:
