@@ -465,13 +465,16 @@ def test_several_studies_have_a_folder_each(folder):
     with pytest.raises(SpecError, match="letters, digits"):
         want(home, "../x", JOB)
     one.note("refused", reason="north: <script>alert(1)</script>\x1b[31m")
+    wanted = "\n".join(lines_of(status_of(home.path)))
+    assert "study first  not begun: nobody serves\n" in wanted, "an earlier try was refused"
+    note_state(one, "running")
     held = status_of(home.path)
     page, lines = page_of(held), "\n".join(lines_of(held))
     assert "&lt;script&gt;" in page
     assert page.index(">study second<") < page.index(">study first<"), "the newest is not cut off"
     assert "<script" not in page
     assert "\x1b" not in page + lines
-    assert "study first  not begun: nobody serves  north: " in lines
+    assert "study first  stopped: nobody serves  north: " in lines
 
 
 def test_a_result_comes_back_as_plain_text(folder, monkeypatch):
@@ -827,6 +830,25 @@ def test_a_job_that_was_denied_names_the_study_that_asks_now(asked, monkeypatch)
     _serving.show_news(north, set())
     told = "the coordinator asks again for this job of study 'second'"
     assert f"{told}, which a person at this site denied before" in lines
+
+
+def test_a_job_that_was_denied_is_approved_once_more_in_another_study(asked, monkeypatch):
+    """An approval is for one study, so the status does not promise that one is enough."""
+    north = asked / "north"
+    (id,) = waiting(north)
+    deny(north, id)
+    for name in ("east", "south"):
+        approve(asked / name, *waiting(asked / name))
+    study_of(asked, monkeypatch, "second")
+    meta = {"study": "second", "why": "refused", "sites": {"north": "rules"}}
+    answer(pack_message(Envelope("ended", meta, {})), load_place(north))
+    how = status_of(north)["ended"][-1]["how"]
+    assert "a person at this site denied this job in study 'first'. If a person" in how
+    assert "this site then asks a person about this study, too" in how
+    approve(north, id)
+    study_of(asked, monkeypatch, "second")
+    assert waiting(north) == [id]
+    assert "this job of study 'second'" in "\n".join(lines_of(status_of(north)))
 
 
 @pytest.mark.parametrize(

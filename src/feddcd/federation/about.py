@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from .._errors import SpecError
 from .._text import printable, sentence_list
-from .site.told import DENIED, NOT_ALLOWED, lacking
+from .site.told import DENIED, IN_STUDY, NOT_ALLOWED, lacking
 
 MOST_LETTERS = 300  # of a purpose
 MOST_SITES = 200  # that an end names
@@ -43,6 +43,11 @@ MENDED = "After you have solved this problem, the coordinator can start the stud
 REDECIDED = (
     "If a person at this site approves the request after all, the coordinator can start the study "
     "again"
+)
+ONE_STUDY = (
+    "If a person at this site approves that request after all, the coordinator can start this "
+    "study again. An approval is valid only for one study: so this site then asks a person about "
+    "this study, too"
 )
 CHANGED = (
     "As long as nothing changes, this site refuses this job again. Tell the person at the "
@@ -104,7 +109,7 @@ def is_ruled(reason: str) -> bool:
 
 def _after(reason: str) -> str:
     if reason.startswith(DENIED):
-        return REDECIDED
+        return ONE_STUDY if IN_STUDY in reason else REDECIDED
     if lacking(reason):
         return NO_COLUMN
     return CHANGED if is_ruled(reason) or NOT_ALLOWED in reason else MENDED

@@ -21,7 +21,7 @@ from .denials import forget_again, note_again
 from .log import LOG, append, lock
 from .policy import Policy, Ruled
 from .reading import Unread, forget_read, has_changed, keep_read
-from .told import DENIED, PAUSED, waits
+from .told import PAUSED, denial, waits
 
 WAITING = "outgoing"
 MOST_WAITING = 100  # so that questions cannot fill the disk
@@ -145,7 +145,7 @@ def _check_denied(folder: Path, id: str, what: str, asked: Asker) -> None:
     """Told as what the rules refuse: others do not hear which of the two it was."""
     if (folder / WAITING / f"{id}.denied").exists():
         note_again(folder / WAITING, id, asked.study)
-        raise Ruled("denied", f"{DENIED} {what}")
+        raise Ruled("denied", denial(what, about_waiting(folder, id)[0], asked))
 
 
 def waiting(folder: Path) -> list[str]:

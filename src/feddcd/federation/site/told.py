@@ -7,12 +7,15 @@ coordinator looks for them in what a site says, and a site that is older or newe
 import re
 from collections.abc import Mapping
 
+from ._asker import Asker
+
 WAITS = "waits for approval by its administrator"
 LOOKING = "looks again for its data file"  # no person has to decide
 READING = "reads its policy again"  # the same
 RULED = "refused by the rules of this site"
 NOT_ALLOWED = "its policy does not allow"
 DENIED = "a person at this site denied"  # which stays at the site
+IN_STUDY = " in study "  # after it: another study than the one that asks now
 
 _ABOUT = re.compile(r"who has to decide about (.+?)\. The command")
 SEE_LOG = "the file site.log at the site says why"
@@ -74,6 +77,12 @@ def in_short(site: str, reason: str) -> str:
     if RULED in reason:
         return "refused by the rules of this site or by a person there"
     return reason.removeprefix(f"{site}: ").partition("; ")[0]
+
+
+def denial(what: str, study: str, asked: Asker) -> str:
+    """Why a site refuses what a person denied, be it in another `study` than the one that asks."""
+    other = asked.bound and study not in ("", asked.study)
+    return f"{DENIED} {what}{IN_STUDY}{study!r}" if other else f"{DENIED} {what}"
 
 
 def waits(what: str) -> str:
