@@ -307,7 +307,7 @@ def test_where_studies_were_started_the_status_says_that_nobody_serves(tmp_path,
     lines = lines_of(held)
     assert "port: closed, because the command `feddcd federation serve` does not run" in lines
     assert "study first  not begun: nobody serves" in lines
-    start = "open the port, so that study first continues: feddcd federation serve fed"
+    start = "open the port, so that study first begins: feddcd federation serve fed"
     assert held["next"] == start
     for state in ("failed", "done"):
         note_state(study, state)

@@ -45,7 +45,9 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
     if not held["open"]:
         if any(s["study"] == OWN and s["state"] == "stopped" for s in held["studies"][-1:]):
             return f"continue the study of {OWN}: feddcd federation up {at}"
-        to = f", so that study {stopped[0]} continues" if stopped else ""
+        runs = any(s["study"] in stopped[:1] and s["state"] == "running" for s in held["studies"])
+        goes_on = "continues" if runs else "begins"
+        to = f", so that study {stopped[0]} {goes_on}" if stopped else ""
         return f"open the port{to}: feddcd federation serve {at}"
     running = sorted(
         (s for s in held["studies"] if s["state"] in OPEN), key=lambda s: s["state"] != "running"
