@@ -196,15 +196,15 @@ def test_what_the_digits_say_about_the_dual_methods():
 
 
 def test_the_paper_on_mnist_stands_beside_the_digits():
-    head, *rows = lines_of(PAGE[PAGE.index("\n| MNIST in the paper / digits here") + 1 :])
+    head, *rows = lines_of(PAGE[PAGE.index("\n| digits here / MNIST in the paper") + 1 :])
     digits = table("The digits")
     whole = lines_of(PAGE[PAGE.index("\n| | τ=12, ε=1e-3") + 1 :])[0][1:]
     for name, *entries in rows:
         for title, entry in zip(head[1:], entries, strict=True):
-            tau, here, eps = re.fullmatch(r"τ=(\d+) / (\d+), ε=(1e-\d)", title).groups()
+            here, tau, eps = re.fullmatch(r"τ=(\d+) / (\d+), ε=(1e-\d)", title).groups()
             printed = printed_rounds("mnist-softmax", int(tau), float(eps), name.lower())
             ours = digits[name][whole.index(f"τ={here}, ε={eps}")].split()[0]
-            assert entry == f"{printed} / {ours}"
+            assert entry == f"{ours} / {printed}"
     assert [row[0] for row in rows] == ["FedAvg", "FedDCD", "AccFedDCD"]
 
 
