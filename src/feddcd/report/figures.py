@@ -24,7 +24,7 @@ SIZE = (4.4, 3.4)
 FONT = 10.5
 LONGEST = 14  # letters of a name at the end of a line
 SPACING = 0.068
-WIDE = 10.0  # ends of lines further apart than this need a log axis
+WIDE = 5.0  # ends of lines further apart than this need a log axis
 _HEAD = re.compile(r"<svg\b[^>]*>")
 _TAG = re.compile(r"<[^>]*>")
 _ID = re.compile(r'(\bid="|url\(#|href="#)')
