@@ -670,9 +670,9 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     for name in ("north", "south"):
         LinkState(asked / name, "h:1").tell("connected", "")
     (denied,) = (asked / "south" / "outgoing").glob("*.denied")
-    told = "tell the people at the coordinator and at the other sites that this job of study"
-    assert next_of(south).startswith(f"{told} 'first' was denied here")
-    assert "If these people know of the denial" in next_of(south)
+    told = "you have nothing to do: this job of study 'first' was denied here. feddcd tells the "
+    told += "coordinator and the other sites only that a rule or a person refused."
+    assert next_of(south).startswith(told)
     assert next_of(south).endswith(f": feddcd federation approve {south} {denied.stem[:8]}")
     assert "was denied" not in next_of(north)
     CliRunner().invoke(app, ["federation", "approve", str(south), denied.stem])

@@ -217,10 +217,9 @@ def _denied(folder: Path) -> list[str]:
 
 def _after_denial(folder: Path, id: str) -> str:
     return (
-        f"tell the people at the coordinator and at the other sites that {asked_words(folder, id)} "
-        "was denied here: feddcd tells them only that a rule or a person refused. If these "
-        "people know of the denial already, you have nothing to do. To change your decision: "
-        f"feddcd federation approve {_at(folder)} {id[:SHORT]}"
+        f"you have nothing to do: {asked_words(folder, id)} was denied here. feddcd tells the "
+        "coordinator and the other sites only that a rule or a person refused. To change your "
+        f"decision: feddcd federation approve {_at(folder)} {id[:SHORT]}"
     )
 
 

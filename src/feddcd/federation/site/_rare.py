@@ -26,7 +26,10 @@ from .policy import Policy, Ruled
 RULE = "rare_values"
 AT_ONCE = ("poisson", "gamma", "inverse_gaussian", "negative_binomial")  # sums of logarithms leave
 TRUST = "You can approve without a cap if you trust the coordinator and all sites of this job"
-INSTEAD = "To protect these rows, leave the column out, or use a category with few levels"
+INSTEAD = (
+    "To protect these rows, the coordinator has to leave the column out of the job, or to use a "
+    "category with few levels"
+)
 MORE = "The page 'The rules of a site' explains this note (rule 21)"
 Refuses = Callable[[Mapping[str, Capping]], str]  # which rule would refuse the job with these caps
 
