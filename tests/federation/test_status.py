@@ -18,7 +18,7 @@ import pytest
 from typer.testing import CliRunner
 
 from disks import in_memory
-from feddcd._errors import DataError, Failed, FeddcdError, SpecError, Stalled
+from feddcd._errors import DataError, Failed, FeddcdError, Refused, SpecError, Stalled
 from feddcd._files import Disk
 from feddcd.cli import _serving, _status, _studies
 from feddcd.cli._federation import verify_command
@@ -55,7 +55,7 @@ from feddcd.federation.machine.link_state import (
 from feddcd.federation.machine.studies import cancel, note_state, state_of, want
 from feddcd.federation.roster import earlier_roster, load_keys, load_roster, next_roster
 from feddcd.federation.sign_up import read_roster
-from feddcd.federation.site import _results
+from feddcd.federation.site import _results, approval
 from feddcd.federation.site.answer import answer
 from feddcd.federation.site.approval import (
     FEW_WAITING,
@@ -361,6 +361,24 @@ def test_words_that_changed_since_they_were_read_are_not_approved(folder):
     mark_read(site, id)
     approve(site, id)
     require(site, id, "this job", {}, asked=second)
+
+
+def test_a_denial_lasts_however_many_texts_came_after_it(folder, monkeypatch):
+    """It was made after its study had ended: of such texts, the oldest are dropped."""
+    monkeypatch.setattr(approval, "MOST_WAITING", 2)
+    site, ids = folder / "north", [f"{i}" * 32 for i in range(5)]
+    for i, id in enumerate(ids):
+        with pytest.raises(Waits):
+            require(site, id, "this job", {"shown": ["a job"]}, asked=Asker(f"study {i}"))
+        close(site, f"study {i}")
+        if i == 0:
+            mark_read(site, id)
+            deny(site, id)
+    assert approval.over(site) == ids[-2:]
+    with pytest.raises(Refused):
+        require(site, ids[0], "this job", {"shown": ["a job"]}, asked=Asker("another"))
+    mark_read(site, ids[0])
+    approve(site, ids[0])
 
 
 @pytest.mark.parametrize("first", ["approved", "read"])

@@ -168,13 +168,14 @@ def over(folder: Path) -> list[str]:
 
 
 def close(folder: Path, study: str | None = None) -> list[str]:
-    """What waits for a study that ended, or for any, waits no more; old ones are dropped."""
+    """What waits for a study that ended, or for any, waits no more. Old undecided ones go."""
     queue = folder / WAITING
     ids = [id for id in waiting(folder) if study in (None, about_waiting(folder, id)[0])]
     for id in ids:
         save(Disk(), queue / f"{id}.ended", {"time": time.time()})
-    over = sorted(queue.glob("*.ended"), key=lambda path: path.stat().st_mtime_ns)
-    for path in over[:-MOST_WAITING]:
+    left = [queue / f"{id}.ended" for id in over(folder)]
+    left.sort(key=lambda path: path.stat().st_mtime_ns)
+    for path in left[:-MOST_WAITING]:
         path.with_suffix(".json").unlink(missing_ok=True)
         path.unlink()
     return ids
