@@ -88,3 +88,13 @@ def test_a_site_is_no_cluster_where_only_sums_may_be_read():
     check_by_site(Policy(min_support=0), plan)
     check_by_site(Policy(), read_plan(plan.to_dict() | {"cluster": "ward"}))
     check_by_site(Policy(), read_plan(plan.to_dict() | {"covariance": "HC1"}))
+
+
+def test_one_of_three_sites_could_read_the_gradients_of_the_two_others():
+    """From the sums by site, less its own part: as rule 20 and the page on security say."""
+    one, two = np.random.default_rng(1).normal(size=(2, 3))
+    added, meat = one + two, np.outer(one, one) + np.outer(two, two)
+    apart = 2 * meat - np.outer(added, added)  # of the difference, squared
+    difference = apart[0] / np.sqrt(apart[0, 0])
+    found = sorted(((added + sign * difference) / 2).tolist() for sign in (1, -1))
+    np.testing.assert_allclose(found, sorted([one.tolist(), two.tolist()]))
