@@ -80,10 +80,12 @@ def test_a_reference_level_of_few_rows_is_refused_in_a_category_of_few_levels(
 
 def test_the_page_says_so():
     section = (DOCS / "security.md").read_text().partition("## Small groups and rare values")[2]
-    category, few_values, many_values = section.partition("\n\n## ")[0].splitlines()[7:10]
+    lines = section.partition("\n\n## ")[0].splitlines()
+    category, few_values, many_values = [line for line in lines if line.startswith("|")][2:5]
     assert "a number with two values" in category
-    assert "**refused** if 1 to 4 patients have a level, alone or together" in category
-    assert "With 5 to 7: alone **refused** (but not the reference level of four" in category
-    assert "**refused** if 1 to 4 patients have a level (a number: 1 to 7)" in category
+    assert "1 to 4 patients have a level, alone or together with an outcome or another" in category
+    assert "another level: **refused**. 5 to 7 patients: alone **refused**" in category
+    assert "alone **refused** (but not the reference level of four" in category
+    assert "patients of the site have a level (a number: 1 to 7): **refused**" in category
     assert "3 to 16 different values" in few_values
     assert "**only a warning**" in many_values
