@@ -10,6 +10,8 @@ from typing import Any
 
 NONE = "–"
 LIMITED = re.compile(r"[<>≤≥]=?\s?[+-]?[\d.,]*\d")
+COMMA = re.compile(r"[+-]?\d+,\d+")
+DECIMAL = {"decimal": ","}  # a setting that `number_note` names
 LIMIT = (
     ", which is a limit and not a number. Replace such values by numbers. All sites must use the "
     "same rule, for example half of the limit"
@@ -224,9 +226,12 @@ def spoken(seconds: float) -> str:
     return f"{seconds:g} s"
 
 
-def limit_note(value: Any) -> str:
-    """What a message adds about a value such as '<0.5'."""
-    return LIMIT if LIMITED.fullmatch(str(value).strip()) else ""
+def number_note(value: Any) -> str:
+    """What a message adds about a value such as '<0.5' or '71,5'; it may name <decimal>."""
+    text = str(value).strip()
+    if COMMA.fullmatch(text):
+        return f". Write {text.replace(',', '.')}, or read the file with <decimal>"
+    return LIMIT if LIMITED.fullmatch(text) else ""
 
 
 def other_columns(names: list[str], used: tuple[str, ...]) -> str:

@@ -4,12 +4,17 @@ A site with one row is fine: test_glm has one."""
 
 import re
 from functools import cache
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from feddcd import FederatedGLM
+from feddcd._errors import DataError
+from feddcd.analysis._targets import code
+from feddcd.analysis.protocol import Agreement
 
 N = 24
 
@@ -135,6 +140,8 @@ CASES = [
                "not a number. Replace such values by numbers.", data=put("age", 3, "<0.5")),
     by_formula("age must be numbers, got '<0.5' at row 3 (counted from 0), which is a limit",
                "death ~ log(age)", put("age", 3, "<0.5")),
+    by_formula("age must be numbers, got '71,5' at row 3 (counted from 0). Write 71.5, or read the "
+               "file with decimal=','", data=put("age", 3, "71,5")),
     by_array("sex must be numbers, got 'f' at row 0", frame()[["age", "sex"]]),
     by_array("age must be numbers, got 'old' at row 3 (counted from 0)",
              put("age", 3, "old")[["age"]]),
@@ -178,8 +185,11 @@ CASES = [
     by_array("'groups' contains both numbers and words",
              groups=np.array([1, "a"] * (N // 2), dtype=object)),
     # responses
-    by_array("'y' must be 0 or 1; for two other values, name in event the one that is the event, "
-             "got 2 at row 5", y=np.where(np.arange(N) == 5, 2, Y)),
+    by_array("the outcome 'y' has 2 at row 5 (counted from 0), but nearly all other values are 0 "
+             "or 1. If it is a mistake, correct it. family='binomial' needs 0 and 1",
+             y=np.where(np.arange(N) == 5, 2, Y)),
+    by_array("the outcome 'y' has the two values 1 and 2, but family='binomial' needs 0 and 1. If "
+             "2 means the event, add event=2", y=Y + 1),
     by_array("'y' must be 0 or 1, or a share of successes if sample_weight has the number of "
              "trials, got 0.5 at row 5", y=np.where(np.arange(N) == 5, 0.5, Y)),
     by_array("y must be numbers, got 'yes' at row 0", y=["yes", "no"] * (N // 2),
@@ -297,3 +307,10 @@ def test_a_row_without_a_site_has_no_prediction_beside_effects_of_sites():
 def test_not_fitted(call):
     with pytest.raises(ValueError, match="not fitted yet"):
         call(FederatedGLM())
+
+
+def test_a_site_with_another_outcome_is_told_the_value_before_the_advice():
+    rows: Any = SimpleNamespace(y=pd.Series([0, 2, 1], name="death"), weight=None)
+    told = "'death' must be 0 or 1, got 2 at row 1 (counted from 0). For two other values, give "
+    with pytest.raises(DataError, match=re.escape(f"{told}event=... for the one that counts as 1")):
+        code("binomial", rows, Agreement({}, None, [], []))

@@ -83,8 +83,17 @@ def test_a_site_without_a_complete_row_is_named(capsys):
 def test_one_level_in_two_ways_is_said_of_the_column(capsys):
     text = glm(capsys, "death ~ sex", code=2)
     assert re.search(r"one level of 'sex' is written in two ways, .* \(first on line \d+\)", text)
+    assert text.rstrip().endswith("Write the level in one way in all rows")
     text = said(capsys, "describe", "p.csv", "--column", "sex", "--out", "d", code=2)
     assert "one level of 'sex' is written in two ways, 'male' and 'Male'" in text
+
+
+def test_a_level_in_two_ways_is_refused_where_its_codebook_lists_both(capsys):
+    """The message said that a list of levels would help, and a list was refused as well."""
+    levels = "levels=c('male', 'Male', 'female', 'Female')"
+    told = glm(capsys, f"death ~ C(sex, {levels})", code=2)
+    assert "one level of 'sex' is written in two ways" in told
+    assert "list" not in told
 
 
 def test_one_level_in_three_ways_is_told_in_all_of_them(capsys):

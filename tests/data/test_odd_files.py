@@ -315,23 +315,23 @@ USED = {  # refused where the column x is used, and no sooner
         "x;y\n1.5;1,5\n",
         (
             "column 'x' has '1.5' on line 2, but in other columns the decimal sign is ',': "
-            "write all numbers in the same way. If no other column that you use has the sign ',', "
-            "you can give decimal='.' instead"
+            "write all numbers with ',' as decimal sign, here 1,5. If '.' is the decimal sign of "
+            "all columns that you use, give decimal='.' instead"
         ),
     ),
     "the first of several": (
         'x,y\n"6,7",2.5\n"1,5",1\n',
         (
             "column 'x' has '6,7' on line 2, but in other columns the decimal sign is '.': write "
-            "all numbers in the same way. If no other column that you use has the sign '.', you "
-            "can give decimal=',' instead"
+            "all numbers with '.' as decimal sign, here 6.7. If ',' is the decimal sign of all "
+            "columns that you use, give decimal=',' instead"
         ),
     ),
     "both signs in one column": (
         "x;y\n1,5;1\n2.5;1\n",
         (
             "t.csv: column 'x' has '2.5' on line 3, but in other numbers of this column the "
-            "decimal sign is ',': write all numbers in the same way"
+            "decimal sign is ',': write all numbers with ',' as decimal sign, here 2,5"
         ),
     ),
     "Indian thousands": (
@@ -720,8 +720,8 @@ def test_text_that_is_a_number_in_a_cell():
         DataError,
         match=(
             r"t\.xlsx: column 'x' has '1,5' in row 2, but in other columns the decimal sign "
-            r"is '\.': write all numbers in the same way\. If no other column that you use has "
-            r"the sign '\.', you can give decimal=',' instead"
+            r"is '\.': write all numbers with '\.' as decimal sign, here 1\.5\. If ',' is the "
+            r"decimal sign of all columns that you use, give decimal=',' instead"
         ),
     ):
         check_used(read_frame(name), ["x"])

@@ -8,13 +8,13 @@ import pandas as pd
 import pytest
 
 import feddcd
-from feddcd._errors import Refused, SpecError
+from feddcd._errors import DataError, Refused, SpecError
 from feddcd.analysis._describe import Describe
 from feddcd.analysis._describe_few import _drawn_in, _joined
 from feddcd.analysis._describe_plan import DescribePlan
 from feddcd.analysis.protocol import ColumnsOffer, arrays
 from feddcd.federation.coordinator._ending import broken_off
-from feddcd.federation.coordinator._offers import lone_levels
+from feddcd.federation.coordinator._offers import check_spellings, lone_levels
 from feddcd.federation.site._words import describe_job
 from feddcd.federation.site.policy import Policy, Ruled
 from feddcd.federation.site.rules import check_answer, check_columns
@@ -55,6 +55,13 @@ def test_a_level_that_one_site_alone_has_is_named_where_all_refuse_its_column():
     same = "if other sites have other words for the same level, ask all sites to use the"
     assert told[3].startswith(f"Next: {same}")
     assert not any("for the reason" in line for line in told)
+
+
+def test_sites_with_two_spellings_are_told_to_use_one():
+    """The message said that a codebook would help, and one with both levels was refused as well."""
+    offer = lambda *levels: ColumnsOffer({"sex": list(levels)}, [], None, ["sex"])
+    with pytest.raises(DataError, match=r"'M' at .* Write the level in one way at all sites$"):
+        check_spellings({"a": offer("f", "m"), "b": offer("f", "M")})
 
 
 def test_a_refusal_names_the_column_and_the_way_out():

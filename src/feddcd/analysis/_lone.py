@@ -1,10 +1,11 @@
 """Values that look like mistakes: words of one site alone, another coding of the outcome."""
 
-from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from .._errors import DataError
 from .._text import sentence_list
 from ..formula import levels_of
 from ._values import column, label, numbers_of
@@ -53,34 +54,45 @@ def unlike_codes(name: str, values: pd.Series, sites: np.ndarray | None) -> str:
     )
 
 
-def unlike_binary(rows: CompleteRows, place: Callable[[int], str]) -> str:
-    """Why an outcome of numbers is not binomial, and what to do; or nothing."""
-    name, values = label(rows.y), numbers_of(rows.y, label(rows.y))
-    low, high, beyond = values.min(), values.max(), (values < 0) | (values > 1)
-    if not beyond.any():
-        each = np.unique(values[values % 1 != 0])
-        return (
-            f"the outcome {name!r} has shares such as {each[len(each) // 2]:g}: give the column "
-            "with the number of trials as --weight, or use --family gaussian"
-            if rows.weight is None and len(each)
-            else ""
-        )
-    if len(np.unique(values)) == 2:
-        return (
-            f"the outcome {name!r} has the two values {low:g} and {high:g}, but --family binomial "
-            f"needs 0 and 1. If {high:g} means the event, add --event {high:g}"
-        )
-    if unlike := unlike_codes(name, rows.y, rows.site):
-        return unlike
-    if np.isin(values, (0, 1)).mean() >= NEARLY_ALL:
-        row = int(np.flatnonzero(beyond)[0])
-        return (
-            f"the outcome {name!r} has {values[row]:g} {place(int(rows.y.index[row]))}, but nearly "
-            "all other values are 0 or 1. If it is a mistake, correct it. --family binomial needs "
-            "0 and 1"
-        )
+def shares_alone(rows: CompleteRows) -> str:
+    """Why an outcome of shares needs a weight; or nothing."""
+    values = numbers_of(rows.y, label(rows.y))
+    each = np.unique(values[values % 1 != 0])
+    if rows.weight is not None or not len(each):
+        return ""
     return (
-        f"the outcome {name!r} has values from {low:g} to {high:g}, but --family binomial "
-        "needs 0 and 1. Use gaussian for an outcome of any numbers, poisson for counts, "
-        "multinomial for classes"
+        f"the outcome {label(rows.y)!r} has shares such as {each[len(each) // 2]:g}: give the "
+        "column with the number of trials as --weight, or use --family gaussian"
     )
+
+
+def check_binary(rows: CompleteRows) -> None:
+    """Refuses numbers that are not of a binomial outcome, and says what to do."""
+    name, values = label(rows.y), numbers_of(rows.y, label(rows.y))
+    beyond = np.flatnonzero((values < 0) | (values > 1))
+    if not len(beyond) or not np.isfinite(values).all():
+        return
+    low, high, row = values.min(), values.max(), int(beyond[0])
+    settings: dict[str, Any] = {"family": "binomial"}
+    fields: dict[str, Any] = {"column": name, "settings": settings}
+    if len(np.unique(values)) == 2:
+        settings["event"] = int(high) if high % 1 == 0 else float(high)
+        told = (
+            f"the outcome {name!r} has the two values {low:g} and {high:g}, but <family> needs 0 "
+            f"and 1. If {high:g} means the event, add <event>"
+        )
+    elif told := unlike_codes(name, rows.y, rows.site):
+        pass
+    elif np.isin(values, (0, 1)).mean() >= NEARLY_ALL:
+        fields |= {"row": int(rows.y.index[row]), "value": values[row]}
+        told = (
+            f"the outcome {name!r} has {values[row]:g} <row>, but nearly all other values are 0 or "
+            "1. If it is a mistake, correct it. <family> needs 0 and 1"
+        )
+    else:
+        told = (
+            f"the outcome {name!r} has values from {low:g} to {high:g}, but <family> needs 0 and "
+            "1. Use gaussian for an outcome of any numbers, poisson for counts, multinomial for "
+            "classes"
+        )
+    raise DataError(told, **fields)

@@ -8,6 +8,7 @@ import pandas as pd
 
 from .._errors import DataError, SpecError
 from .._text import listed
+from ._lone import check_binary
 from ._outcome import Outcome, coded, outcome_of, words_of
 from ._values import WEIGHT, label, numbers_of
 from .families import CLASSED, COUNTS, POSITIVE, SHARES
@@ -29,6 +30,8 @@ def targets(settings: ModelSettings, rows: CompleteRows) -> Targets:
         return _classes(rows, settings)
     if family in SHARES and (words := words_of(rows.y, settings.event)) is not None:
         outcome = outcome_of(name, words, settings.event)
+    if family in SHARES and outcome is None:
+        check_binary(rows)
     values = code(family, rows, Agreement({}, None, [], [], outcome=outcome))[:, 0]
     if family in SHARES and np.ptp(values) == 0 and values[0] in (0, 1):
         told = f"{name!r} is {values[0]:g} in every row, but {family} needs both 0 and 1"
@@ -55,8 +58,8 @@ def code(family: str, rows: CompleteRows, cohort: Agreement) -> np.ndarray:
     values = numbers_of(y, label(y))
     _check(y, ~np.isfinite(values), "must be finite")
     if family in SHARES:
-        other = "must be 0 or 1; for two other values, name in <event> the one that is the event"
-        _check(y, (values < 0) | (values > 1), other)
+        other = ". For two other values, give <event> for the one that counts as 1"
+        _check(y, (values < 0) | (values > 1), "must be 0 or 1", other)
         if rows.weight is None:
             share = "a share of successes if <sample_weight> has the number of trials"
             _check(y, values % 1 != 0, f"must be 0 or 1, or {share}")
@@ -115,12 +118,12 @@ def _classes(rows: CompleteRows, settings: ModelSettings) -> Targets:
     return Targets(Y, np.array(classes))
 
 
-def _check(y: pd.Series, bad: np.ndarray, why: str) -> None:
+def _check(y: pd.Series, bad: np.ndarray, why: str, advice: str = "") -> None:
     """Refuses the first value that is bad; the index of y holds the rows' numbers."""
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         name, value = label(y), y.iloc[row]
         got = repr(value) if isinstance(value, str) else value
         got = f"{value:g}" if isinstance(value, int | float | np.number) else got
-        told, at = f"{name!r} {why}, got {got} <row>", int(y.index[row])
-        raise DataError(told, row=at, column=name, value=value, settings=WEIGHT | {"event": None})
+        told, at = f"{name!r} {why}, got {got} <row>{advice}", int(y.index[row])
+        raise DataError(told, row=at, column=name, value=value, settings=WEIGHT | {"event": ...})

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError
-from .._text import limit_note, plural, sentence_list
+from .._text import DECIMAL, number_note, plural, sentence_list
 from ..formula import Formula
 
 NO_PREDICTOR = "so this column cannot be a predictor; leave the column out"
@@ -101,8 +101,9 @@ def label(y: pd.Series) -> str:
 
 def _not_a_number(name: str, values: pd.Series) -> DataError:
     value = values.iloc[0]
-    told = f"{name} must be numbers, got {value!r} <row>{limit_note(value)}"
-    return DataError(told, row=int(values.index[0]), column=name, value=value, settings=WEIGHT)
+    told = f"{name} must be numbers, got {value!r} <row>{number_note(value)}"
+    row, settings = int(values.index[0]), WEIGHT | DECIMAL
+    return DataError(told, row=row, column=name, value=value, settings=settings)
 
 
 def column(frame: pd.DataFrame, name: str) -> pd.Series:
@@ -126,8 +127,8 @@ def many_levels(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
 def check_spelling(
     column: str, levels: Iterable[Any], what: str = "level", values: pd.Series | None = None
 ) -> None:
-    """One level that sites write in two ways would be two: a codebook ends that. With `values`,
-    whose index has the rows' numbers, the message names the row."""
+    """One level that is written in two ways would be two. With `values`, whose index has the rows'
+    numbers, the message names the row."""
     ways: dict[str, list[str]] = {}
     for level in dict.fromkeys(map(str, levels)):
         ways.setdefault(level.strip().casefold(), []).append(level)
@@ -141,11 +142,10 @@ def check_spelling(
         row = int(values.index[texts == unlike[rare]][0])
         written[rare] += " (first <row>)"
     many, which = ("two", "The two") if len(unlike) == 2 else (str(len(unlike)), "These")
-    more = ", or list the levels, for example in a codebook" if what == "level" else ""
     raise DataError(
         f"one {what} of {column!r} is written in {many} ways, {sentence_list(written)}. {which} "
         "words differ only by spaces, or by small and capital letters. Write the "
-        f"{what} in one way in all rows{more}",
+        f"{what} in one way in all rows",
         row=row, column=column,
     )  # fmt: skip
 

@@ -12,7 +12,7 @@ from .._text import listed, plural
 from ..data.codes import missing_codes
 from ..data.frames import Frame, check_used, composed, is_number, no_column
 from ..formula import Formula, NoColumn
-from ._lone import lone_levels, unlike_binary, unlike_codes
+from ._lone import check_binary, lone_levels, shares_alone, unlike_codes
 from ._outcome import outcome_of, unlike_case, words_of
 from ._values import (
     FILL_IN,
@@ -216,8 +216,11 @@ def _options(roles: Roles) -> str:
 
 
 def _check_binary(table: Frame, rows: CompleteRows) -> None:
-    told = unlike_binary(rows, table.place)
-    if told:
+    try:
+        check_binary(rows)
+    except DataError as error:
+        raise error.placed(table.file, table.place) from None
+    if told := shares_alone(rows):
         raise DataError(told, file=table.file, column=label(rows.y))
 
 

@@ -231,17 +231,19 @@ def _doubt(
         return told(signs[0], _without_signs(signs[0].strip()))
     if all(map(any_number, kinds)):
         other = next(kind for kind in kinds if kind not in numbers)
+        remedy = f"write all numbers with {point.sign!r} as decimal sign"
         if point.chosen:
-            why = f", but <decimal> is given: write all numbers with {point.sign!r} as decimal sign"
-            return told(other, why, decimal=point.sign)
+            return told(other, f", but <decimal> is given: {remedy}", decimal=point.sign)
         own = any(point.sign in kind for kind in numbers)
         where = "other numbers of this column" if own else "other columns"
-        why = f", but in {where} the decimal sign is {point.sign!r}: write all numbers in the same "
-        why += "way"
+        why = f", but in {where} the decimal sign is {point.sign!r}: {remedy}"
+        sign = "," if point.sign == "." else "."
+        if other.count(sign) == 1 and point.sign not in other:
+            why += f", here {other.strip().replace(sign, point.sign)}"
         if not own:
-            why += f". If no other column that you use has the sign {point.sign!r}, you can give "
-            why += "<decimal> instead"
-        return told(other, why, decimal="," if point.sign == "." else ".")
+            why += f". If {sign!r} is the decimal sign of all columns that you use, give <decimal> "
+            why += "instead"
+        return told(other, why, decimal=sign)
     if letters := _letters(kinds):
         why = (
             f": each value of this column is a number with {letters!r} behind it. If this is a "

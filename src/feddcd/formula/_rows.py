@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from .._errors import DataError, SpecError
-from .._text import limit_note, listed
+from .._text import DECIMAL, listed, number_note
 from ._arguments import number_of
 from ._habits import ROW_WISE
 from ._tree import (
@@ -262,5 +262,5 @@ def numbers(frame: Any, name: str) -> np.ndarray:
     at = int(bad[0]) if len(bad) else 0
     value = values.iloc[at]
     row = int(values.index[at])
-    told = f"{name} must be numbers, got {value!r} <row>{limit_note(value)}"
-    raise DataError(told, row=row, column=name, value=value)
+    told = f"{name} must be numbers, got {value!r} <row>{number_note(value)}"
+    raise DataError(told, row=row, column=name, value=value, settings=DECIMAL)

@@ -100,8 +100,7 @@ def check_spellings(offers: Mapping[str, ColumnsOffer]) -> None:
                     f"the sites write one level of the column {column!r} in "
                     f"{'two' if two else len(unlike)} ways: {'; '.join(told)}. "
                     f"{'The two' if two else 'These'} words differ only by spaces, or by small and "
-                    "capital letters. Write the level in one way at all sites, or list the "
-                    "levels in a codebook"
+                    "capital letters. Write the level in one way at all sites"
                 )
 
 
