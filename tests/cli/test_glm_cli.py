@@ -323,6 +323,13 @@ def test_without_a_group_all_rows_are_one_site(capsys):
     out, err = capsys.readouterr()
     assert "note: --group is not given, so all rows count as one site" in err
     assert "Nothing was sent: one table has all rows.\n" in out
+    assert "method: newton (the Hessian is small)" in out
+    titles = [line.strip() for line in out.splitlines() if "linear model" in line]
+    assert titles == ["Federated generalised linear model", "Generalised linear model"]
+    summary = Path("one/summary.txt").read_text()
+    assert "Sites:" not in summary
+    assert "Exchanges:" not in summary
+    assert "All exchanges that a federation would need:" in Path("one/report.html").read_text()
     four, one = coefficients("four"), coefficients("one")
     pd.testing.assert_frame_equal(four, one, rtol=1e-9)
     fit = FederatedGLM("binomial", F[1]).fit(patients())

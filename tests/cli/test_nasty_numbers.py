@@ -74,7 +74,8 @@ def test_what_cannot_be_computed_is_said_in_one_line(
 def test_what_overflows_on_the_way_is_fitted(formula, options, folder, monkeypatch, capsys):
     code, told = glm(folder, monkeypatch, capsys, formula, options)
     assert code == 0, told.err
-    assert "Federated generalised linear model" in told.out
+    title = "Federated generalised" if "--group" in options else " Generalised"
+    assert f"{title} linear model" in told.out
 
 
 def test_columns_of_the_printed_table_do_not_touch(folder, monkeypatch, capsys):

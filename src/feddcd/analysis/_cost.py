@@ -68,6 +68,9 @@ def choose(
     row = table.loc[best]
     words = "all sites answer, and the Hessian is small" if absent == 0 else SHOWN["newton"]
     words = words if best == "newton" else SHOWN[best]
+    alone = (model.summed or len(model.sites)) == 1  # no line, and nobody who could be absent
+    if alone and best == "newton" and absent == 0:
+        return Choice(best, "the Hessian is small", table)
     exchanges = plural(round(row.exchanges), "exchange")
     reason = f"{words}; estimate before the fit: about {exchanges}, {row.seconds:.1f} s"
     return Choice(best, reason, table)

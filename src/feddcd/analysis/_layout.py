@@ -3,7 +3,7 @@ another, as R prints a wide matrix."""
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 
 WIDTH, CELL, NAME = 78, 11, 16  # the usual widths: of a head, of a number, of a name
 Cells = Sequence[str]
@@ -66,8 +66,8 @@ def pairs(left: Sequence[Pair], right: Sequence[Pair], limit: int | None = None)
     wide = width(limit)
     half = wide // 2 - 1
     if limit is None or all(len(name) + len(value) + 2 <= half for name, value in [*left, *right]):
-        rows = zip(left, right, strict=True)
-        return [f"{_pair(a, half)}  {_pair(b, half)}" for a, b in rows]
+        columns = ([_pair(each, half) for each in part] for part in (left, right))
+        return [f"{a}  {b}" for a, b in zip_longest(*columns, fillvalue=" " * half)]
     return [_pair(each, wide) for each in [*left, *right]]
 
 

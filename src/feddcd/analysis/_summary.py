@@ -24,6 +24,7 @@ from ._whole import uncounted
 from .families import CHOICES
 from .protocol import APART
 
+FEDERATED = "Federated generalised linear model"
 FORMULA, MOST_APART = "Formula: ", 20
 NA_ORDINAL = "NA: feddcd computes no null deviance and no Pearson's X² for family ordinal."
 
@@ -34,7 +35,7 @@ def summary(result: TableResult, limit: int | None = None) -> str:
     line, flow = "=" * wide, lambda lines: layout.wrapped(map(printable, lines), limit)
     asked = [f"{FORMULA}{result.formula}"] if result.formula else []
     head = [*flow(asked), *layout.pairs(_entered(result), _fit(result), limit)]
-    title = "Federated generalised linear model".center(wide)
+    title = ("Generalised linear model" if of_one_table(result) else FEDERATED).center(wide)
     parts = [title, line, *head, *flow(_linear(result)), line, *_table(result, limit), ""]
     robust = notes(result.covariance, result.n_clusters)
     parts += flow([*_notes(result), *_proof(result), *robust])
@@ -94,14 +95,15 @@ def _ratios(row: Row) -> list[str]:
 
 
 def _entered(result: TableResult) -> list[tuple[str, str]]:
+    talk = [("Sites", f"{result.n_sites:,}"), ("Exchanges", f"{result.n_exchanges}")]
     return [
         ("Family", _family(result)),
         ("Rows used", f"{result.n_rows:,}"),
         ("Rows dropped", result.rows_dropped),
-        ("Sites", f"{result.n_sites:,}"),
+        *([] if of_one_table(result) else talk[:1]),
         ("Covariance", named(result.covariance, result.n_clusters)),
         ("Penalty", "Firth's" if result.firth else _penalty(result.l2)),
-        ("Exchanges", f"{result.n_exchanges}"),
+        *([] if of_one_table(result) else talk[1:]),
     ]
 
 

@@ -234,8 +234,8 @@ def _facts(fit: TableResult) -> str:
         ("Formula", fit.formula or "all columns as they are"),
         ("Rows used", count(fit.n_rows)),
         ("Rows dropped", fit.rows_dropped),
-        ("Sites", count(fit.n_sites)),
-        ("Exchanges", count(fit.n_exchanges)),
+        *([] if of_one_table(fit) else [("Sites", count(fit.n_sites))]),
+        *([] if of_one_table(fit) else [("Exchanges", count(fit.n_exchanges))]),
         *_sent(fit),
     ]
     fits = [

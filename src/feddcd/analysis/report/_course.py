@@ -76,10 +76,8 @@ def _exchanges(fit: TableResult) -> str:
     head, forms = zip(*show.values(), strict=True)
     values = zip(*(fit.history[name].to_numpy(float) for name in show), strict=True)
     rows = [[form(x) for form, x in zip(forms, line, strict=True)] for line in values]
-    title = (
-        "All exchanges: the counts, bytes and times in each line are totals since the first "
-        "exchange"
-    )
+    whose = "All exchanges that a federation would need" if fit.pooled else "All exchanges"
+    title = f"{whose}: the counts, bytes and times in each line are totals since the first exchange"
     note = (
         "The times are predicted from the number of exchanges and the bytes, not measured. The "
         "objective is the number that the fit makes as small as possible: half of the deviance "
