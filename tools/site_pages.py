@@ -42,8 +42,8 @@ of its columns stand below the others. The files of a command always have the fu
 
 - `--quiet` prints only errors, and notes that a result is not proven or not complete.
 - `--json` prints the result as one JSON document, and nothing else, to standard output.
-- `-v` prints more, for example versions and times. After an error, it also prints where in
-  the code it happened.
+- `-v` prints more, for example the version of feddcd and the seconds that the command took. After
+  an error, it also prints where in the code the error happened.
 - The environment variable `NO_COLOR=1` switches colours off.
 """
 

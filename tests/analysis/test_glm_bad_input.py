@@ -185,8 +185,9 @@ CASES = [
     by_array("'groups' contains both numbers and words",
              groups=np.array([1, "a"] * (N // 2), dtype=object)),
     # responses
-    by_array("the outcome 'y' has 2 at row 5 (counted from 0), but nearly all other values are 0 "
-             "or 1. If it is a mistake, correct it. family='binomial' needs 0 and 1",
+    by_array("the outcome 'y' has the value 2 at row 5 (counted from 0), but nearly all other "
+             "values are 0 or 1. If this value is a mistake, correct it. "
+             "family='binomial' needs 0 and 1",
              y=np.where(np.arange(N) == 5, 2, Y)),
     by_array("the outcome 'y' has the two values 1 and 2, but family='binomial' needs 0 and 1. If "
              "2 means the event, add event=2", y=Y + 1),

@@ -159,7 +159,8 @@ def test_the_course_and_the_choice_are_told(tmp_path):
     assert "With 4 columns a Hessian is small" in found.text
     fit = FITS["binomial"].result_
     moved = _text.size(fit.history[["bytes_up", "bytes_down"]].iloc[-1].sum())
-    needed = f"{fit.n_exchanges} exchanges and {moved} for this table, including all other sums"
+    needed = f"{fit.n_exchanges} exchanges and {moved} for this table, with the gradients, the "
+    needed += "Hessians and all other sums"
     up, down = (_text.size(fit.history[name].iloc[-1]) for name in ("bytes_up", "bytes_down"))
     assert f"{needed}: {up} from the sites and {down} to the sites." in found.text
     assert "The objective is the number that the fit makes as small as possible" in found.text
@@ -182,7 +183,8 @@ SAYS = {
     "binomial": ["on 3,000 rows at 5 sites in 4 exchanges. The fit used only sums over the rows",
                  "Proven: no coefficient is further than 0.0001 standard errors from the "
                  "coefficient of the pooled rows.", "3 rows with missing values were left out",
-                 "If a site joins groups of its rows to protect them, both limits and the light",
+                 "If a site joins groups of its rows to protect these rows, both limits and the "
+                 "light blue area",
                  "sex = m, against f, is associated with", "times the odds of y = 1"],
     "nothing proven": ["The fit stopped too early", "NOT proven: the requested error is",
                        "no bound at all is proven", "The sites’ own estimates are not shown.",
@@ -377,7 +379,7 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     shown = number(rows["Age at admission, per 10 years"].split()[0])
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
     assert "An increase of Age at admission by 10 years is associated with" in found.text
-    step = "1, or the standard deviation of the column, rounded to 1, 2 or 5 times a power of ten."
+    step = "1, or the standard deviation of the column, rounded to a number such as 0.2, 5 or 10."
     assert f"do not change. The size of an increase is {step}" in found.text
     assert f"The amount after “per” is {step}" in found.text
     assert "times the odds of death in hospital" in found.text
@@ -399,7 +401,7 @@ def test_a_sum_of_counts_is_not_called_events(tmp_path):
     sites = found.table("What each site holds")
     assert sites[0][2] == "sum of days"
     assert number(sites[1][2]) == frame.days[frame.site == "a"].sum()
-    assert "times a power of ten" not in found.text  # one unit of x is shown
+    assert "rounded to a number such as" not in found.text  # one unit of x is shown
 
 
 @pytest.mark.parametrize(("sd", "step"), [(0.03, 0.02), (0.3, 1), (2, 1), (9, 10), (29, 20)])

@@ -706,8 +706,8 @@ BAD = [
     ),
             "visits ~ age", GROUP),
     formula((
-        "p.csv: the outcome 'death' has 2 on line 6, but nearly all other values are 0 or 1. If "
-        "it is a mistake, correct it. --family binomial needs 0 and 1"
+        "p.csv: the outcome 'death' has the value 2 on line 6, but nearly all other values are 0 "
+        "or 1. If this value is a mistake, correct it. --family binomial needs 0 and 1"
     ),
             F[1], GROUP, changed(4, "death", 2)),
     formula((

@@ -312,9 +312,10 @@ def test_words_that_still_differ_have_one_rule_at_both_ends(home, said, heard):
     else:
         _enrolment.confirm_command(home.path, "west", " ".join(words[:3]))
         (told,) = [line for line in said if "has other words, read the words again" in line]
-    assert "still differ, another person may be changing your messages. Then remove" in told
+    changed = "another person may be changing the messages between west and the coordinator"
+    assert f"still differ, {changed}. Then remove west" in told
     assert home.key("west").exists() == (heard == "last")
-    for command in told.partition("another way: ")[2].split("; "):
+    for command in told.partition("another way than before. The commands: ")[2].split("; "):
         with suppress(SystemExit):
             main(shlex.split(command)[1:])
     assert not home.key("west").exists()

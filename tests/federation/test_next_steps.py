@@ -177,7 +177,8 @@ def test_a_study_of_up_that_was_killed_does_not_run(home, monkeypatch):
     own = status.federation_status(home)["studies"][0]
     assert (own["study"], own["state"], own["stands"]) == ("federation.toml", "stopped", "stopped")
     told = status.federation_status(home)["next"]
-    assert told == "continue the study of federation.toml: feddcd federation up fed"
+    what = "continue the study that the file 'federation.toml' describes"
+    assert told == f"{what}: feddcd federation up fed"
     online = {name: {"online": True} for name in home.invited()}
     for name, value in (("is_up", True), ("connected", online), ("hang_of", None)):
         monkeypatch.setattr(status, name, lambda folder, value=value: value)

@@ -195,7 +195,7 @@ def test_who_follows_a_study_hears_that_nobody_serves(tmp_path, monkeypatch):
     note_state(study, "running")
     held = federation_status(home)
     assert [one["stands"] for one in held["studies"]] == ["stopped: nobody serves"]
-    told = "open the port, so that study first continues: feddcd federation serve 'a fed'"
+    told = "open the port, so that study 'first' continues: feddcd federation serve 'a fed'"
     assert held["next"] == told
     told = "port: closed, because the command `feddcd federation serve` does not run"
     assert told in "\n".join(lines_of(held))

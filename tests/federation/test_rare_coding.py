@@ -75,7 +75,7 @@ def test_a_reference_level_of_few_rows_is_refused_in_a_category_of_few_levels(
     found = refused(tmp_path, (list("abc")[: levels - 1], "rare"), 7, 3, plan)
     assert {site: each[0] for site, each in found.items()} == ({"north": rule} if rule else {})
     if rule == "alike":  # two columns that differ in 7 rows
-        assert "fewer than 5 rows make most of the difference of" in found["north"][1]
+        assert "fewer than 5 rows cause most of the difference between" in found["north"][1]
 
 
 def test_the_page_says_so():

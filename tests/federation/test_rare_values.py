@@ -379,7 +379,8 @@ def test_a_table_must_be_able_to_say_that_a_column_is_capped(entry, tmp_path):
     own = place(tmp_path / "north", {"age": entry}, approve="none")
     told = (
         "north: the codebook of this site caps or rounds the column 'age', but the job has no "
-        "codebook, so its table could not say this. The coordinator can write "
+        "codebook. So the table of the job could not say that this site changes values. The "
+        "coordinator can write "
         "codebook = 'codebook.toml' into the job"
     )
     assert said(own, "dead ~ age", codebook=None) == told

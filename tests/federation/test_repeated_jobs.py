@@ -406,7 +406,7 @@ def test_of_three_sites_a_denial_ends_the_job():
     facts = types.SimpleNamespace(job="a" * 32, mode="sum", sites=SITES[:3])
     told = " ".join(if_denied(facts, memory))  # pyright: ignore
     few = "If you deny, the study ends, because only 3 sites take part, and a sum needs 3. But"
-    assert f"{few} somebody can start it again with a new site, or in mode 'each'." in told
+    assert f"{few} somebody can start the study again with a new site, or in mode 'each'." in told
     assert "deny this job, too" not in told, "it ends anyway"
     assert "Ask them to deny every later job without this site on the same rows." in told
 
@@ -428,7 +428,8 @@ def test_of_three_sites_a_denial_ends_the_study_also_at_the_names(tmp_path):
         (id,) = waiting(east)
         words = " ".join("\n".join(words_of(east, id)).split())
         assert ("asks for names and levels of columns" in words) == (study == "names")
-        assert f"If you deny, the study ends, {few} somebody can start it again with a" in words
+        told = f"If you deny, the study ends, {few} somebody can start the study again with a"
+        assert told in words
         said = CliRunner().invoke(app, ["federation", "deny", str(east), id]).output
         assert f"the study ends, {few} this site answered an earlier job." in " ".join(said.split())
 

@@ -688,13 +688,13 @@ def test_all_sites_hear_that_a_study_ended(asked, monkeypatch):
     for name in ("north", "south"):
         LinkState(asked / name, "h:1").tell("connected", "")
     (denied,) = (asked / "south" / "outgoing").glob("*.denied")
-    told = "you have nothing to do: this job of study 'first' was denied here. feddcd tells the "
-    told += "coordinator and the other sites only that a rule or a person refused."
+    told = "you have nothing to do: a person denied this job of study 'first' here. feddcd tells "
+    told += "the coordinator and the other sites only that a rule or a person refused."
     assert next_of(south).startswith(told)
     assert next_of(south).endswith(f": feddcd federation approve {south} {denied.stem[:8]}")
-    assert "was denied" not in next_of(north)
+    assert "a person denied" not in next_of(north)
     CliRunner().invoke(app, ["federation", "approve", str(south), denied.stem])
-    assert "was denied" not in next_of(south)
+    assert "a person denied" not in next_of(south)
     assert "\napproved later: " in "\n".join(lines_of(status_of(south)))
     assert status_of(north)["approved_later"] == "", "north refused nothing"
 
@@ -1122,7 +1122,7 @@ def test_retire_during_a_study_is_said_at_both_ends(asked, monkeypatch):
     held = status_of(asked / "south")
     assert (held["waits"], held["next"]) == ([], lines[1])
     assert "retired: this site was retired by" in "\n".join(lines_of(held))
-    assert held["last"][-1].endswith("retired this site, and does not ask it any more")
+    assert held["last"][-1].endswith("retired this site, and sends no more questions to it")
     link.tell("connected")  # it came back with a new invitation
     _serving._show_link(asked / "south", "h:1", state, "south")
     assert "retired:" not in "\n".join(lines_of(status_of(asked / "south")))

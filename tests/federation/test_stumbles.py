@@ -179,15 +179,16 @@ def test_after_a_denial_the_coordinator_reads_what_happened_and_what_to_do(monke
     job = {"event": "job", "job": "ab", "sites": ["east", "south", "west"], "without": ["north"]}
     _tables.show_event(job)
     assert said == [
-        "not part of this job: north (refused). The job without north is a new job, with the rows "
-        "of east, south and west. If people at these sites have to approve jobs, they have to "
-        "approve the new job, too"
+        "these sites are not part of this job: north (refused). The job without north is a new "
+        "job. It uses only the rows of east, south and west. If people at these sites have to "
+        "approve jobs, they have to approve the new job, too"
     ]
     _tables.show_event(job | {"without": []})
     assert len(said) == 1
     _tables.show_event(job | {"late": ["h02"], "silent": ["bay"]})
     gone = "bay (no answer in time), h02 (no decision in time) and north (refused)"
-    assert said[1].startswith(f"not part of this job: {gone}. The job without bay, h02 and north ")
+    told = f"these sites are not part of this job: {gone}. The job without bay, h02 and north "
+    assert said[1].startswith(told)
 
 
 def test_signed_messages_are_told_in_words():

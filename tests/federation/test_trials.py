@@ -171,7 +171,8 @@ FORESEEN = {
         [(a, w, int(w == "a" or i % 30 == 1)) for i, (a, w, _) in enumerate(ROWS)],
         "rule 'cells': fewer than 5 rows have outcome = 1 and ward = b. A new plan can join "
         "levels with few rows, or leave out a column. The page 'The rules of a site' explains "
-        "which policy would allow this job. A person at this site can also change small_cells in",
+        "which policy would allow this job. A person at this site can also change the setting "
+        "'small_cells' in",
     ),
     "enough": (ROWS, ""),
 }
@@ -307,7 +308,7 @@ def test_where_studies_were_started_the_status_says_that_nobody_serves(tmp_path,
     lines = lines_of(held)
     assert "port: closed, because the command `feddcd federation serve` does not run" in lines
     assert "study first  not begun: nobody serves" in lines
-    start = "open the port, so that study first begins: feddcd federation serve fed"
+    start = "open the port, so that study 'first' begins: feddcd federation serve fed"
     assert held["next"] == start
     for state in ("failed", "done"):
         note_state(study, state)

@@ -579,18 +579,18 @@ def test_a_report_says_which_of_the_two_it_has():
     mlp = lambda split, v: hyperparameters("mnist-mlp", split, 30, "feddcd", v)
     assert softmax("feddcd", "authors")["eta"] == softmax("accfeddcd", "authors")["eta"] == 0.99
     assert [mlp(split, "authors")["step"] for split in ("iid", "two-class")] == [0.01, 0.1]
-    assert "0.99 for softmax, and 0.01 (two classes: 0.1)" in told["authors"]
+    assert "0.99 for softmax, and 0.01 for the dual step of the MLP (0.1 if" in told["authors"]
     assert [paper.iid(v) for v in VARIANTS] == ["iid", "contiguous"]
     assert "On this page, the rows are divided at random." in told["paper"]
     assert "the rows are divided as in the authors' code." in told["authors"]
     assert {"kappa", "r"} <= softmax("accfeddcd", "authors").keys()
     assert not {"kappa", "r"} & softmax("accfeddcd", "paper").keys()
-    assert "uses the ratio and the r of the authors' code" in told["authors"]
-    assert "and uses the r of the text" in told["paper"]
+    assert "the ratio and the setting r are as in the authors' code" in told["authors"]
+    assert "The setting r is as in the paper's text" in told["paper"]
     assert softmax("feddcd", "paper")["max_steps"] == 10
-    assert "it takes at most 10 steps" in told["paper"]
+    assert "Newton's method takes at most 10 steps" in told["paper"]
     assert (softmax("feddcd", "authors")["tol"], NewtonCG.max_steps) == (1e-6, 50)
-    assert "it stops as in the authors' code" in told["authors"]
+    assert "Newton's method stops as in the authors' code" in told["authors"]
     assert [softmax("fedavg", v)["batch_size"] for v in VARIANTS] == [1, 1]
     assert softmax("fedavg", "authors")["epochs"] == 5
     for variant, epochs in (("paper", 4), ("authors", 20)):

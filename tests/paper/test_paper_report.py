@@ -292,10 +292,10 @@ def test_a_problem_that_the_paper_does_not_have_is_said_at_the_top(tmp_path):
     rows = [row2("fedavg", [9, 9, 9], **digits, tau=t, eps=e) for t, e in ((12, 1e-2), (2, 1e-2))]
     said = "".join(Page(page(tmp_path, [*rows, *TABLE2], [], {})).text)
     assert "with 3 seeds. The paper does not have the problem “Digits, softmax”. In 4 of 6" in said
-    told = "The paper has 100 clients, and this problem has 40. So τ = 12, 4 and 2 are in place of"
+    told = "The paper has 100 clients, and this problem has 40. So τ = 12, 4 and 2 replace"
     assert said.count(f"{told} the paper’s τ = 30, 10 and 5.") == 1
-    assert said.count("τ = 2, ε = 1e-2 (no such setup in the paper)") == 1
-    assert said.count("no such setup") == 1
+    assert said.count("τ = 2, ε = 1e-2 (the paper does not have this setup)") == 1
+    assert said.count("does not have this setup") == 1
     assert "does not have the problem" not in "".join(Page(page(tmp_path)).text)
 
 
@@ -335,8 +335,8 @@ def test_findings_say_that_equal_methods_all_count():
         **row, "algorithm": name, "median": rounds, "median_uploads": uploads
     }  # fmt: skip
     (said,) = findings([of("fedavg", 5, 50), of("feddcd", 5, 60)], [])
-    assert "FedAvg (in 1 of 1 setup) and FedDCD (in 1) needed the fewest rounds (equal" in said
-    assert "rounds (equal methods all count). " in said
+    assert "FedAvg (in 1 of 1 setup) and FedDCD (in 1) needed the fewest rounds (if" in said
+    assert "rounds (if methods are equal, each of them counts). " in said
     assert said.endswith("the fewest vectors with FedAvg (in 1 of 1 setup).")
 
 

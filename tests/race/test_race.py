@@ -514,8 +514,9 @@ def test_a_race_stops_who_is_far_behind_the_first_method(tmp_path, monkeypatch):
     assert played["pointsaga", 64, TUNING_SEED] == pytest.approx(0.75)
     page = re.sub("<.*?>", "", (tmp_path / "report.html").read_text())
     assert (
+        "feddcd counted the bytes that FedQN needed to reach the gap 1e-6. "
         f"After every {CHUNK} rounds, feddcd stopped each run of any other method whose clients "
-        "had sent at least 3 times the bytes that FedQN needed to reach the gap 1e-6.\n" in page
+        "had sent at least 3 times these bytes.\n" in page
     )
     with pytest.raises(SpecError, match="above 1"):
         race_command(wish._replace(behind=1.0), tmp_path, True)
@@ -592,7 +593,7 @@ def test_the_server_is_counted_beside_the_clients(tmp_path, monkeypatch, capsys)
     assert (top, bottom) == ("fewest at most fewest", "gap 1e-6 cases bytes up twice up + down")
     size = f"{8 * runs['fedavg'].size} bytes"
     sizes = f"{size} ({TWO[1]}) and {size} ({TWO[0]})"
-    note = f"one model, the unit of the tables in report.html: {sizes}"
+    note = f"the tables in report.html count in models; one model has {sizes}"
     assert note in " ".join(said.split())
     page = (tmp_path / "report.html").read_text()
     assert "Who is first" in page
@@ -715,7 +716,7 @@ def test_the_page_names_all_methods_that_are_first(tmp_path):
     (said,) = findings(results, 1e-6)
     few = "the clients send the fewest bytes with FedQN (in 1 of 2 cases) and with Point-SAGA (in 1"
     assert f": {few} of 2 cases). " in said
-    twice = "The clients send at most twice the fewest bytes with FedQN (in 2 of 2"
+    twice = "The clients send at most twice the smallest number of bytes with FedQN (in 2 of 2"
     assert f"{twice} cases) and with Point-SAGA (in 2 of 2 cases)." in said
     assert "together send the fewest bytes with FedQN (in 1 of 2 cases) and with Point" in said
 
@@ -729,7 +730,7 @@ def test_the_page_names_all_methods_that_are_as_often_near_the_best(tmp_path):
     (said,) = findings(gather(tmp_path, todo, tuned=False), 1e-6)
     assert "in 2 of 2 cases, the clients send the fewest bytes with FedQN. " in said
     both = "FedQN (in 2 of 2 cases) and with Point-SAGA (in 2 of 2 cases). "
-    assert f"The clients send at most twice the fewest bytes with {both}" in said
+    assert f"The clients send at most twice the smallest number of bytes with {both}" in said
 
 
 def test_the_page_of_the_race_explains_each_column_of_the_file(tmp_path):

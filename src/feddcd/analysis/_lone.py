@@ -86,8 +86,8 @@ def check_binary(rows: CompleteRows) -> None:
     elif np.isin(values, (0, 1)).mean() >= NEARLY_ALL:
         fields |= {"row": int(rows.y.index[row]), "value": values[row]}
         told = (
-            f"the outcome {name!r} has {values[row]:g} <row>, but nearly all other values are 0 or "
-            "1. If it is a mistake, correct it. <family> needs 0 and 1"
+            f"the outcome {name!r} has the value {values[row]:g} <row>, but nearly all other "
+            "values are 0 or 1. If this value is a mistake, correct it. <family> needs 0 and 1"
         )
     else:
         told = (

@@ -155,8 +155,9 @@ def _say_words(words: str) -> None:
     )
     say(
         "If a word that you hear differs from your word, ask for the words again. If the words "
-        "still differ, another person may be changing your messages. Then stop this site. The "
-        "person at the coordinator removes this site, and sends a new invitation in another way."
+        "still differ, another person may be changing the messages between this site and the "
+        "coordinator. Then stop this site. The person at the coordinator removes this site, and "
+        "sends a new invitation in another way than before."
     )
 
 
@@ -254,9 +255,9 @@ def confirm_command(path: Path, site: str, words: str) -> None:
     desk.confirm(folder, site)
     found(site=site, confirmed=True, words=" ".join(expected))
     say(
-        f"{site} is confirmed. If its program runs, {site} connects by itself within about half a "
-        "minute. Meanwhile, other sites may lose their connection for some seconds, and connect "
-        "again by themselves."
+        f"{site} is confirmed. If the program at {site} runs, it connects by itself within about "
+        "half a minute. Meanwhile, other sites may lose their connection for some seconds, and "
+        "connect again by themselves."
     )
     say(f"next, after half a minute: feddcd federation status {_quoted(folder.path)}")
 
@@ -264,8 +265,9 @@ def confirm_command(path: Path, site: str, words: str) -> None:
 def _changed(folder: FederationFolder, site: str) -> str:
     at = f"{_quoted(folder.path)} {site}"
     return (
-        "another person may be changing your messages. Then remove this site, and send a new "
-        f"invitation in another way: feddcd federation retire {at}; feddcd federation invite {at}"
+        f"another person may be changing the messages between {site} and the coordinator. Then "
+        f"remove {site}, and make a new invitation. Send the new invitation in another way than "
+        f"before. The commands: feddcd federation retire {at}; feddcd federation invite {at}"
     )
 
 

@@ -27,8 +27,8 @@ Wordy = Annotated[
     typer.Option(
         "--verbose",
         "-v",
-        help="Print more, for example versions and times. After an error, also print where in the "
-        "code it happened.",
+        help="Print more, for example the version of feddcd and the seconds that the command took. "
+        "After an error, also print where in the code the error happened.",
     ),
 ]
 _found: dict[str, Any] = {}  # of the command at work

@@ -30,7 +30,7 @@ from ._terminal import bars, console, say, warn
 
 MOST_SHOWN = 5
 RANKS = (
-    "a case: one problem with one share of the clients in a round, for example 30 %",
+    "a case: one problem with one share of clients that take part in each round, for example 30 %",
     "fewest bytes up: the share of the cases in which the clients send the fewest bytes with this "
     "method",
     "at most twice: the share of the cases in which the clients send at most twice the bytes of "
@@ -84,7 +84,7 @@ def race_command(wish: RaceWishes, out: Path, quiet: bool) -> None:
         from ..race.trial import try_methods  # with JAX, only where it is needed
 
         try_methods(own, chosen[0].model)
-    say(f"{_size(wish, len(chosen), todo)}; results in {out}")
+    say(f"{_size(wish, len(chosen), todo)}. The folder of the results: {out}")
     if wish.behind is None and (done := _done(out, todo)):
         say(f"{_finished(done, len(todo))} already; feddcd does not run finished runs again")
     if others := _of_others(out, todo):
@@ -215,10 +215,11 @@ def _notes(wish: RaceWishes, missing: list[str], runners: Sequence[str]) -> list
     if "scaffold" in runners:
         notes.append(FULL_GRADIENTS)
     if wish.behind is not None:
+        leader = methods.title(runners[0])
         notes.append(
+            f"feddcd counted the bytes that {leader} needed to reach the gap {tiny(wish.target)}. "
             f"After every {CHUNK} rounds, feddcd stopped each run of any other method whose "
-            f"clients had sent at least {wish.behind:g} times the bytes that "
-            f"{methods.title(runners[0])} needed to reach the gap {tiny(wish.target)}."
+            f"clients had sent at least {wish.behind:g} times these bytes."
         )
     return notes
 
@@ -270,7 +271,8 @@ def _models(results: Results) -> list[str]:
     """report.html counts in models, this terminal in bytes."""
     sizes = {place.problem: size for place, size in model_sizes(results).items() if size}
     told = [f"{count(8 * n)} bytes ({printable(problem)})" for problem, n in sorted(sizes.items())]
-    return [f"one model, the unit of the tables in report.html: {sentence_list(told)}"] * bool(told)
+    note = f"the tables in report.html count in models; one model has {sentence_list(told)}"
+    return [note] * bool(told)
 
 
 def _in_a_round(results: Results, place: Place) -> str:

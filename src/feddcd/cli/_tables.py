@@ -200,8 +200,9 @@ def _new_job(event: dict[str, Any]) -> str:
         return ""
     told = sentence_list([f"{site} ({why})" for site, why in sorted(gone.items())])
     return (
-        f"not part of this job: {told}. The job without {sentence_list(sorted(gone))} is a new "
-        f"job, with the rows of {sentence_list(event['sites'])}. If people at these sites have to "
+        f"these sites are not part of this job: {told}. The job without "
+        f"{sentence_list(sorted(gone))} is a new job. It uses only the rows of "
+        f"{sentence_list(event['sites'])}. If people at these sites have to "
         "approve jobs, they have to approve the new job, too"
     )
 

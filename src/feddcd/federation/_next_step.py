@@ -44,10 +44,10 @@ def next_step(folder: FederationFolder, held: Mapping[str, Any]) -> str:
         return _after_failure(at, failed, held)
     if not held["open"]:
         if any(s["study"] == OWN and s["state"] == "stopped" for s in held["studies"][-1:]):
-            return f"continue the study of {OWN}: feddcd federation up {at}"
+            return f"continue the study that the file {OWN!r} describes: feddcd federation up {at}"
         runs = any(s["study"] in stopped[:1] and s["state"] == "running" for s in held["studies"])
         goes_on = "continues" if runs else "begins"
-        to = f", so that study {stopped[0]} {goes_on}" if stopped else ""
+        to = f", so that study {stopped[0]!r} {goes_on}" if stopped else ""
         return f"open the port{to}: feddcd federation serve {at}"
     running = sorted(
         (s for s in held["studies"] if s["state"] in OPEN), key=lambda s: s["state"] != "running"

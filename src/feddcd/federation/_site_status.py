@@ -217,7 +217,7 @@ def _denied(folder: Path) -> list[str]:
 
 def _after_denial(folder: Path, id: str) -> str:
     return (
-        f"you have nothing to do: {asked_words(folder, id)} was denied here. feddcd tells the "
+        f"you have nothing to do: a person denied {asked_words(folder, id)} here. feddcd tells the "
         "coordinator and the other sites only that a rule or a person refused. To change your "
         f"decision: feddcd federation approve {_at(folder)} {id[:SHORT]}"
     )

@@ -41,11 +41,11 @@ THEN = {  # by code: what can come next
 }
 MENDED = "After you have solved this problem, the coordinator can start the study again"
 REDECIDED = (
-    "If a person at this site approves the request after all, the coordinator can start the study "
+    "If a person at this site approves the request later, the coordinator can then start the study "
     "again"
 )
 ONE_STUDY = (
-    "If a person at this site approves that request after all, the coordinator can start this "
+    "If a person at this site approves that request later, the coordinator can then start this "
     "study again. An approval is valid only for one study: so this site then asks a person about "
     "this study, too"
 )

@@ -62,29 +62,30 @@ BEST_ACCURACY = (
 
 USED = {
     ETA: {
-        "paper": "This page uses tuned step sizes from `paper/tuned.toml`, a file of feddcd: of "
-        "FedDCD for softmax, and of the primal methods for softmax and for the MLP. AccFedDCD has "
-        "the step size 1, and so has FedDCD for the MLP.",
-        "authors": "This page uses the authors' step sizes: 0.99 for softmax, and 0.01 (two "
-        "classes: 0.1) for the dual step of the MLP.",
+        "paper": "This page uses tuned step sizes for the primal methods, and for FedDCD on "
+        "softmax. These step sizes are in `paper/tuned.toml`, a file of feddcd. AccFedDCD has the "
+        "step size 1. FedDCD has the step size 1 for the MLP.",
+        "authors": "This page uses the authors' step sizes: 0.99 for softmax, and 0.01 for the "
+        "dual step of the MLP (0.1 if each client has two classes).",
     },
     ACCELERATION: {
-        "paper": "This page estimates the ratio from the measured curvature, and uses the r of the "
-        "text.",
-        "authors": "This page uses the ratio and the r of the authors' code.",
+        "paper": "This page estimates the ratio from the measured curvature. The setting r is as "
+        "in the paper's text.",
+        "authors": "On this page, the ratio and the setting r are as in the authors' code.",
     },
     ROWS: {
         "paper": "On this page, the rows are divided at random.",
         "authors": "On this page, the rows are divided as in the authors' code.",
     },
     NEWTON: {
-        "paper": "On this page, it takes at most 10 steps.",
-        "authors": "On this page, it stops as in the authors' code.",
+        "paper": "On this page, Newton's method takes at most 10 steps.",
+        "authors": "On this page, Newton's method stops as in the authors' code.",
     },
     ONE_SAMPLE: {
-        "paper": "This page uses one sample, too, and the step size and the number of epochs that "
-        "are in `paper/tuned.toml`: the best ones of a grid (5 or 20 epochs).",
-        "authors": "This page uses one sample, too, and the authors' step size and 5 epochs.",
+        "paper": "This page uses one sample, too. The step size and the number of epochs (5 or 20) "
+        "are the best ones of a grid search. They are in `paper/tuned.toml`.",
+        "authors": "This page uses one sample, too. The step size and the 5 epochs are those of "
+        "the authors.",
     },
     ADAM: {
         "paper": "This page follows the text: 4 epochs of Adam (20 steps on MNIST), or 5 epochs of "

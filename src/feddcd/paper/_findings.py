@@ -66,7 +66,7 @@ def _wins(times: Counter[str], setups: int) -> str:
 
 
 def _ties(times: Counter[str], setups: int) -> str:
-    return " (equal methods all count)" if times.total() > setups else ""
+    return " (if methods are equal, each of them counts)" if times.total() > setups else ""
 
 
 def _agreement(rows: Sequence[Row], key: str, what: str) -> list[str]:

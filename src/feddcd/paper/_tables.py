@@ -134,7 +134,7 @@ def _setup(row: Row) -> str:
     name = f"τ = {row['tau']}, ε = {scientific(row['eps'])}"
     alike = [setup for setup in cells.TABLE2 if setup.tau(row["problem"]) == row["tau"]]
     added = any(row["eps"] in setup.added for setup in alike)
-    return f"{name} (no such setup in the paper)" if added else name
+    return f"{name} (the paper does not have this setup)" if added else name
 
 
 def _other_clients(problem: str) -> list[str]:
@@ -147,8 +147,8 @@ def _other_clients(problem: str) -> list[str]:
         for clients in (here, paper)
     )
     return [
-        f"The paper has {paper} clients, and this problem has {here}. So τ = {ours} are in place "
-        f"of the paper’s τ = {theirs}."
+        f"The paper has {paper} clients, and this problem has {here}. So τ = {ours} replace "
+        f"the paper’s τ = {theirs}."
     ]
 
 

@@ -26,9 +26,10 @@ def findings(results: Results, target: float) -> Iterator[str]:
     for name, entries in fields(results):
         if rows := ranked(up, entries):
             few, together = "send the fewest bytes", _most(ranked(both, entries), "first")
+            twice = "at most twice the smallest number of bytes"
             told = [
                 _often(f"the clients {few}", _most(rows, "first")),
-                _often("the clients send at most twice the fewest bytes", _most(rows, "within")),
+                _often(f"the clients send {twice}", _most(rows, "within")),
                 _often(f"clients and server together {few}", together),
             ]
             yield f"{name}: {told[0]}. " + " ".join(f"{x[0].upper()}{x[1:]}." for x in told[1:])

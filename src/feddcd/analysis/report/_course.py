@@ -7,7 +7,7 @@ import numpy as np
 from ..._text import NONE, count, number, seconds, size, trim, upper
 from ...report import charts, page
 from ...report.tables import table
-from .._cost import counted, with_masks
+from .._cost import MASKED, counted, with_masks
 from .._result import TableResult
 from ._words import is_penalised
 
@@ -113,8 +113,8 @@ def _choice(fit: TableResult) -> str:
         table("Expected cost of each method, used only to choose a method before the fit", head,
               ("", rows)),
         page.paragraph(
-            f"{did} {told} for this table, including all other sums: {size(up)} from the sites "
-            f"and {size(down)} to the sites.{_under_masks(fit)}",
+            f"{did} {told} for this table, with the gradients, the Hessians and all other "
+            f"sums: {size(up)} from the sites and {size(down)} to the sites.{_under_masks(fit)}",
             "note",
         ),
     ])  # fmt: skip
@@ -129,9 +129,10 @@ def _under_masks(fit: TableResult) -> str:
         return ""
     up, down = with_masks(fit.history, fit.n_sites)
     return (
-        f" With masks, the default for three or more sites, it would need about {size(up + down)}: "
-        f"{size(up)} from the sites and {size(down)} to the sites. The reason: each site gets the "
-        "masked answers of all sites."
+        f" With masks, the default for three or more sites, a federation would need about "
+        f"{size(up + down)}: {size(up)} from the sites and {size(down)} to the sites. The reasons: "
+        f"a number with a mask is about {MASKED} times as long, and each site gets the masked "
+        "answers of all sites."
     )
 
 

@@ -152,9 +152,10 @@ def roc_curve(fit: TableResult) -> str:
     caption = (
         f"ROC curve. The area under the curve is between {curve.low:.3f} and {curve.high:.3f} "
         "(0.5 is chance, 1 is perfect). feddcd cannot compute this area exactly, because feddcd "
-        "uses only sums over groups of rows with similar predictions. The lower limit is the area "
-        "for the worst order of the rows in each group, and the upper limit is the area for the "
-        "best order. In the figure, the dots are the thresholds between the groups. The curve of "
+        "uses only sums over groups of rows with similar predictions, and does not know the order "
+        "of the rows inside a group. The lower limit is the area for the worst possible order, and "
+        "the upper limit is the area for the best one. In the figure, the dots are the thresholds "
+        "between the groups. The curve of "
         f"each possible order is inside the light blue area. {_joined(fit)}The area under the "
         "curve was measured on the rows with which the model was fitted. For new rows this area "
         f"is usually smaller. {SUPPRESSED}"
@@ -171,8 +172,8 @@ def _joined(fit: TableResult) -> str:
     if fit.pooled:
         return ""
     return (
-        "If a site joins groups of its rows to protect them, both limits and the light blue area "
-        "are approximate. "
+        "If a site joins groups of its rows to protect these rows, both limits and the light blue "
+        "area are approximate. "
     )
 
 
@@ -229,7 +230,7 @@ def _bars(fit: TableResult) -> str:
     }.get(fit.family, ("√(dispersion / rows)", ""))
     wide = ", which allow for the over-dispersion of the outcomes" if fit.overdispersed else ""
     root += " × √(Pearson’s X² / df)" if fit.overdispersed else ""
-    ends = {"binomial": " A bar ends at 0 and at 1.", "poisson": " A bar ends at 0."}
+    ends = {"binomial": " No bar goes below 0 or above 1.", "poisson": " No bar goes below 0."}
     told = f"The bars are 95 % intervals{wide}: observed ± {Z:.2f} × {root}{of}."
     return told + ends.get(fit.family, "" if fit.family == "gaussian" else ends["poisson"])
 

@@ -35,7 +35,7 @@ KINDS = {
     "ordinal": "ordinal (proportional odds) regression",
 }
 STRONGEST = 3
-STEP = "is 1, or the standard deviation of the column, rounded to 1, 2 or 5 times a power of ten."
+STEP = "is 1, or the standard deviation of the column, rounded to a number such as 0.2, 5 or 10."
 
 
 def title(fit: TableResult) -> str:
@@ -146,8 +146,8 @@ def about(fit: TableResult) -> str:
         end = f"No effect in this list is clear: each interval includes {none}."
         if _clear(fit, strongest(fit)):
             end += (
-                " But the regression table has coefficients outside this list whose intervals do "
-                "not include 0."
+                " But some coefficients of the regression table are not in this list, and their "
+                "intervals do not include 0."
             )
     if not apart and len(effects) == sum(is_effect(fit, c) for c in fit.coefficients):
         which = "all effects. The clearest effect stands first: its coefficient is"

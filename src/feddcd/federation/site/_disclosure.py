@@ -29,7 +29,7 @@ from .policy import (
 )
 from .told import DENIED
 
-ASKS = "The coordinator asks for an answer of this site:"
+ASKS = "The coordinator asks this site for an answer:"
 COUNTED = ("rows", "parameters", "sites")
 YES, NO = ("y", "yes"), ("n", "no")
 MOST_LETTERS = 1000  # of a reason in the log, which may be that of a library

@@ -42,8 +42,9 @@ PART = (
     f"refused no question of this part. {LATER}"
 )
 RISK = (
-    f"{OF_ALL}, or accept all questions.\nYou can approve. If the rules then refuse a question, no "
-    "sums of this question leave, the job ends without a result, and the log of this site says why"
+    f"{OF_ALL}, or accept all questions.\nYou can approve. If the rules then refuse a question, "
+    "this site sends no sums for this question. Then the job ends without a result, and the log of "
+    "this site says why"
 )
 
 

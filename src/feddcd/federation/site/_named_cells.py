@@ -31,7 +31,7 @@ def small_cells_told(
 
 def cells_cure(mode: str) -> str:
     """What helps against small cells; the setting is about sums over sites."""
-    own = ". A person at this site can also change small_cells in policy.toml"
+    own = ". A person at this site can also change the setting 'small_cells' in policy.toml"
     return OF_LEVELS + (own if mode == "sum" else "")
 
 

@@ -122,7 +122,8 @@ def _check_exact(own: Codebook, entering: Sequence[str]) -> None:
         if own.columns[name].cap is not None or own.columns[name].step is not None:
             told = f"the codebook of this site caps or rounds the column {name[:50]!r}, but the job"
             remedy = "The coordinator can write codebook = 'codebook.toml' into the job"
-            raise Refused(f"{told} has no codebook, so its table could not say this. {remedy}")
+            why = "the table of the job could not say that this site changes values"
+            raise Refused(f"{told} has no codebook. So {why}. {remedy}")
 
 
 def _check_own_roles(own: Codebook, plan: Any) -> None:

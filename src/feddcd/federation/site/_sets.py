@@ -17,7 +17,8 @@ from .policy import Policy, Ruled
 
 UNTOLD = "feddcd does not tell the other sites that rows were withdrawn here"
 FEW = (
-    f"    If you deny, the study ends, because {TOO_FEW}. But somebody can start it again {STILL}."
+    f"    If you deny, the study ends, because {TOO_FEW}. But somebody can start the study again "
+    f"{STILL}."
 )
 BOTH = "The coordinator and everyone at the sites that take part in both jobs"
 

@@ -75,7 +75,7 @@ def _told(entry: Mapping[str, Any]) -> str:
         at = f" at {entry['address']}" if entry.get("address") else ""
         return (
             f"{str(entry['left']).upper():<8} this site heard: the coordinator{at} {entry['left']} "
-            "this site, and does not ask it any more"
+            "this site, and sends no more questions to it"
         )
     if "enrolled" in entry:
         closed = plural(len(entry.get("closed", ())), "question")

@@ -187,7 +187,7 @@ def check_columns(
     for cell in () if hides_cells(policy, mode) else few:
         raise Ruled("cells", f"fewer than {k} rows have {cell}. {cells_cure(mode)}")
     for one, other in numbers.nearly_alike(columns, earlier, k):
-        told = f"fewer than {k} rows make most of the difference of {one!r} and {other!r}"
+        told = f"fewer than {k} rows cause most of the difference between {one!r} and {other!r}"
         raise Ruled("alike", told if one else "too many columns are similar to each other")
     why, name = numbers.singled_out(columns, earlier, k, mode, policy.max_leverage)
     if why:
