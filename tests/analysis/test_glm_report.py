@@ -379,7 +379,7 @@ def test_a_clinician_reads_labels_units_events_sites_and_who_refused(tmp_path):
     shown = number(rows["Age at admission, per 10 years"].split()[0])
     assert math.isclose(shown, math.exp(10 * fit.table.loc["age", "coef"]), rel_tol=6e-3)
     assert "An increase of Age at admission by 10 years is associated with" in found.text
-    step = "1, or the standard deviation of the column, rounded to a number such as 0.2, 5 or 10."
+    step = "near the standard deviation of the column: 1, 2 or 5 times a power of ten."
     assert f"do not change. The size of an increase is {step}" in found.text
     assert f"The amount after “per” is {step}" in found.text
     assert "times the odds of death in hospital" in found.text
@@ -401,7 +401,7 @@ def test_a_sum_of_counts_is_not_called_events(tmp_path):
     sites = found.table("What each site holds")
     assert sites[0][2] == "sum of days"
     assert number(sites[1][2]) == frame.days[frame.site == "a"].sum()
-    assert "rounded to a number such as" not in found.text  # one unit of x is shown
+    assert "times a power of ten" not in found.text  # one unit of x is shown
 
 
 @pytest.mark.parametrize(("sd", "step"), [(0.03, 0.02), (0.3, 1), (2, 1), (9, 10), (29, 20)])

@@ -572,6 +572,7 @@ def test_who_follows_a_study_hears_that_serve_hangs(frozen, monkeypatch):
 def test_silence_is_said_after_growing_waits(home, monkeypatch, capsys):
     """46 questions in a minute without an answer were 46 lines."""
     now, study = [0.0], want(home, "first", JOB)
+    note_state(study, "running")
     monkeypatch.setattr(_silence.time, "monotonic", lambda: now[0])
     silences = Silences(study)
     for second in range(0, 241):

@@ -35,7 +35,7 @@ KINDS = {
     "ordinal": "ordinal (proportional odds) regression",
 }
 STRONGEST = 3
-STEP = "is 1, or the standard deviation of the column, rounded to a number such as 0.2, 5 or 10."
+STEP = "is near the standard deviation of the column: 1, 2 or 5 times a power of ten."
 
 
 def title(fit: TableResult) -> str:
