@@ -493,7 +493,7 @@ def test_from_one_file_to_a_federation_by_commands(tmp_path):
     for place in ("fed", "copied"):
         judged = do("federation", "verify", place)
         assert judged.exit_code == 1
-        assert "does not follow from the proof" in judged.output
+        assert "disagrees with the proof" in judged.output
     with pytest.raises(SpecError, match="there is no proof at plan/proof"):
         do("federation", "verify", "plan")
     with pytest.raises(

@@ -208,7 +208,7 @@ def test_a_question_that_the_sums_do_not_imply_is_told():
     far[0] += 1.1e-6 * se
     assert REGRESSION.matches(own, own._replace(w=near)) == ""
     assert REGRESSION.matches(own, own._replace(w=far)) == (
-        "the part 'w' of the question does not follow from the sums"
+        "the part 'w' of the question disagrees with the sums"
     )
     for name, value in own._asdict().items():
         array = np.asarray(value)

@@ -88,19 +88,19 @@ def test_a_ledger_with_the_snapshots_of_earlier_versions_opens(tmp_path):
 
 
 TAMPERED = {
-    "changed body": ("UPDATE records SET body = x'00' WHERE seq = 2", "record 2 does not follow"),
-    "changed round": ("UPDATE records SET round = 7 WHERE seq = 3", "record 3 does not follow"),
-    "changed kind": ("UPDATE records SET kind = 'join' WHERE seq = 1", "record 1 does not follow"),
-    "another type": ("UPDATE records SET epoch = 'x' WHERE seq = 2", "record 2 does not follow"),
+    "changed body": ("UPDATE records SET body = x'00' WHERE seq = 2", "record 2 disagrees with"),
+    "changed round": ("UPDATE records SET round = 7 WHERE seq = 3", "record 3 disagrees with"),
+    "changed kind": ("UPDATE records SET kind = 'join' WHERE seq = 1", "record 1 disagrees with"),
+    "another type": ("UPDATE records SET epoch = 'x' WHERE seq = 2", "record 2 disagrees with"),
     "removed": ("DELETE FROM records WHERE seq = 2", "record 2 is missing"),
     "removed and moved up": (
         "DELETE FROM records WHERE seq = 2; UPDATE records SET seq = seq - 1 WHERE seq > 2",
-        "record 2 does not follow",
+        "record 2 disagrees with",
     ),
     "reordered": (
         "UPDATE records SET seq = 9 WHERE seq = 2; UPDATE records SET seq = 2 WHERE seq = 3;"
         "UPDATE records SET seq = 3 WHERE seq = 9",
-        "record 2 does not follow",
+        "record 2 disagrees with",
     ),
     "first removed": ("DELETE FROM records WHERE seq = 1", "record 1 is missing"),
     "last removed": (
@@ -110,7 +110,7 @@ TAMPERED = {
     "all removed": ("DELETE FROM records", "last record should be number 4, but it is number 0"),
     "one more": (
         "INSERT INTO records SELECT 5, kind, epoch, round, body, hash, hash FROM records LIMIT 1",
-        "record 5 does not follow",
+        "record 5 disagrees with",
     ),
     "renamed": (
         "UPDATE meta SET value = 'south' WHERE key = 'federation'",
@@ -146,7 +146,7 @@ def test_the_name_of_the_federation_is_in_the_chain(tmp_path):
     path = tmp_path / "ledger"
     filled(path).close()
     sql(path, "UPDATE meta SET value = 'south' WHERE key = 'federation'")
-    with pytest.raises(LedgerError, match="record 1 does not follow"):
+    with pytest.raises(LedgerError, match="record 1 disagrees with"):
         Ledger(path, "south")
 
 

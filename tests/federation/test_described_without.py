@@ -76,7 +76,7 @@ def test_a_reason_is_no_place_for_another_table(described, name):
         for text in changed:
             assert text != kept
             path.write_text(text, "utf-8")
-            with pytest.raises(Refused, match=f"{name} does not follow from the proof"):
+            with pytest.raises(Refused, match=f"{name} disagrees with the proof"):
                 check_table(found, folder / "numbers.csv")
     finally:
         path.write_text(kept, "utf-8")
@@ -91,7 +91,7 @@ def test_cells_beside_a_reason_are_empty(described):
         at = next(i for i, line in enumerate(lines) if GONE in line)
         lines[at] = lines[at].removesuffix(",") + ",9.9"
         path.write_text("\n".join(lines) + "\n", "utf-8")
-        with pytest.raises(Refused, match=r"table1.csv does not follow from the proof"):
+        with pytest.raises(Refused, match=r"table1.csv disagrees with the proof"):
             check_table(found, folder / "numbers.csv")
     finally:
         path.write_text(kept, "utf-8")
@@ -105,7 +105,7 @@ def test_a_name_in_a_paper_is_no_command(described, name, more):
     kept = path.read_text("utf-8")
     try:
         path.write_text(kept.replace(GONE, GONE + more, 1), "utf-8")
-        with pytest.raises(Refused, match=f"{name} does not follow from the proof"):
+        with pytest.raises(Refused, match=f"{name} disagrees with the proof"):
             check_table(found, folder / "numbers.csv")
     finally:
         path.write_text(kept, "utf-8")

@@ -565,7 +565,7 @@ RECORDS = {
 def test_a_changed_record_is_noticed(statement, finished):
     edit(finished, statement)
     gone = "the last record should be|its last entry was changed"
-    message = rf"record 6 (does not follow from|is missing)|{gone}"
+    message = rf"record 6 (disagrees with|is missing)|{gone}"
     with pytest.raises(LedgerError, match=message):
         verify(finished)
     with pytest.raises(LedgerError, match=message):

@@ -872,7 +872,7 @@ def test_words_of_another_version_are_not_compared_but_its_numbers_are(home):
     csv = home.server / "glm" / "coefficients.csv"
     text = csv.with_name("summary.txt")
     text.write_text(text.read_text().replace("Rows used", "Rows     "))
-    with pytest.raises(Refused, match=r"summary.txt does not follow"):
+    with pytest.raises(Refused, match=r"summary.txt disagrees with"):
         check_table(found, csv)
     other = dataclasses.replace(found.proof.job, version="0.1.9")
     found = found._replace(proof=dataclasses.replace(found.proof, job=other))
@@ -883,7 +883,7 @@ def test_words_of_another_version_are_not_compared_but_its_numbers_are(home):
     assert told.startswith("CAREFUL: feddcd 0.1.9 made this proof. That version writes some ")
     assert told.endswith("did not compare these files: summary.txt")
     csv.write_text(csv.read_text().replace("0.", "7.", 1))
-    with pytest.raises(Refused, match=r"coefficients.csv does not follow"):
+    with pytest.raises(Refused, match=r"coefficients.csv disagrees with"):
         check_table(found, csv)
 
 
@@ -895,14 +895,12 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     whole = model.read_text()
     for wrong in ({"certified_error": 1e-30}, {"rows": 118}, {"more": 1}, {"family": "poisson"}):
         model.write_text(json.dumps(json.loads(whole) | wrong))
-        with pytest.raises(
-            Refused, match=r"model.json does not follow from the proof: somebody changed"
-        ):
+        with pytest.raises(Refused, match=r"model.json disagrees with the proof: somebody changed"):
             check_table(found, csv)
     twice = '{\n "rows": 1,' + whole[1:]  # one program reads the first of two, another the last
     assert json.loads(twice) == json.loads(whole)
     model.write_text(twice)
-    with pytest.raises(Refused, match=r"model.json does not follow from the proof"):
+    with pytest.raises(Refused, match=r"model.json disagrees with the proof"):
         check_table(found, csv)
     model.write_text(whole)
     text = csv.with_name("summary.txt")
@@ -919,7 +917,7 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     false = [f"{line.replace('0.', '7.')},{line}" for line in lines[1:]]
     for wrong in ([lines[0], *false], [f"{line},9" for line in lines], [*lines, lines[-1]]):
         csv.write_text("\n".join(wrong) + "\n")
-        with pytest.raises(Refused, match=r"coefficients.csv does not follow from the proof"):
+        with pytest.raises(Refused, match=r"coefficients.csv disagrees with the proof"):
             check_table(found, csv)
     csv.write_text("\n".join(lines) + "\n")
     text.write_text(told + "Not part of this table: north: the site did not answer in time\n")
@@ -927,34 +925,34 @@ def test_what_lies_beside_a_proof_is_looked_at(home):
     # one line of a file may be many lines of a terminal or of an editor
     for drawn in ("x\rage 9.9", "\x1b[2Jage 9.9", f"x{' ' * 70}age 9.9", "x\x85age 9.9"):
         text.write_text(f"Not part of this table: {drawn}\n{told}")
-        with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
+        with pytest.raises(Refused, match=r"summary.txt disagrees with the proof"):
             check_table(found, csv)
     text.write_text(told)
     for drawn in ({"north": "x\rage 9.9"}, {"north": 9}, 9):
         model.write_text(json.dumps(json.loads(whole) | {"sites_refused": drawn}))
-        with pytest.raises(Refused, match=r"model.json does not follow from the proof"):
+        with pytest.raises(Refused, match=r"model.json disagrees with the proof"):
             check_table(found, csv)
     model.write_text(json.dumps(json.loads(whole) | {"tol": 10**400}))
-    with pytest.raises(Refused, match=r"model.json does not follow from the proof"):
+    with pytest.raises(Refused, match=r"model.json disagrees with the proof"):
         check_table(found, csv)
     model.write_text(whole)
     text.write_text(told.replace("0.", "7.", 1))
-    with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
+    with pytest.raises(Refused, match=r"summary.txt disagrees with the proof"):
         check_table(found, csv)
     text.write_text(told)
     for name in ("coefficients.tex", "coefficients.md"):
         paper = csv.with_name(name)
         kept = paper.read_text("utf-8")
         paper.write_text(kept.replace("0.", "7.", 1), "utf-8")
-        with pytest.raises(Refused, match=rf"{name} does not follow from the proof"):
+        with pytest.raises(Refused, match=rf"{name} disagrees with the proof"):
             check_table(found, csv)
         paper.write_text(kept, "utf-8")
     os.truncate(text, 1 << 40)  # with holes: nearly nothing on disk
-    with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
+    with pytest.raises(Refused, match=r"summary.txt disagrees with the proof"):
         check_table(found, csv)
     os.mkfifo(csv.with_name("fifo"))
     os.replace(csv.with_name("fifo"), text)  # who reads it waits for ever
-    with pytest.raises(Refused, match=r"summary.txt does not follow from the proof"):
+    with pytest.raises(Refused, match=r"summary.txt disagrees with the proof"):
         check_table(found, csv)
     text.unlink()
     csv.unlink()
@@ -1007,7 +1005,7 @@ def test_the_table_of_a_study_is_looked_at_as_that_of_a_federation(home, capsys)
             main(["federation", "verify", str(study), *as_json])
         assert end.value.code == 1, "it was judged, so it is a result; 2 is wrong input"
         said = capsys.readouterr()
-        reason = "coefficients.csv does not follow from the proof: somebody changed the file"
+        reason = "coefficients.csv disagrees with the proof: somebody changed the file"
         assert said.err == f"error: {reason}\n"
         if as_json:
             assert json.loads(said.out) == {"valid": False, "reason": reason}

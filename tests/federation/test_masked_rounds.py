@@ -161,12 +161,12 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
             verify(home)
 
     best = {"certified_gap": summary["certified_gap"] / 2}
-    signed = "in summary.json does not follow from what the sites signed"
+    signed = "in summary.json disagrees with what the sites signed"
     lie(f"'certified_gap' {signed}", summary | best)
     lie(f"'accuracy' {signed}", summary | {"accuracy": 0.99})
     for wrong in ({"members": {"site-1": 900}}, {"test_accuracy": 0.99}, {"uploads": 1}):
         name = repr(next(iter(wrong)))
-        lie(f"{name} in summary.json does not follow from the ledger", summary | wrong)
+        lie(f"{name} in summary.json disagrees with the ledger", summary | wrong)
     lie(f"'certified_gap' {signed}", summary | {"certified_gap": 10**400})
     twice = json.dumps(best)[:-1] + ", " + json.dumps(summary)[1:]
     lie("one name is in this file twice", {}, text=twice)
@@ -185,7 +185,7 @@ def no_lie_beside_a_ledger_is_passed_over(home, summary):
         names = file["features"]
     lie("is not the model that follows from the ledger", w=w, features=names[::-1])
     lie("is not the model that follows from the ledger", w=w)
-    lie("does not follow from what the sites signed", records={"vouched": lambda meta: None})
+    lie("disagrees with what the sites signed", records={"vouched": lambda meta: None})
     lie("settings in the ledger", records={"founded": lambda meta: meta["terms"].update(l2=2000.0)})
     lie(
         "weights or the numbers of rows",

@@ -71,7 +71,7 @@ def test_a_training_leaves_the_folder_of_a_run(folder):
 def test_the_word_for_the_state_is_one_of_ours():
     for word in ("finished", "done"):  # the second is of version 0.2.0
         check_summary({"status": word}, {})
-    with pytest.raises(Refused, match=r"the value of 'status' in summary.json does not follow"):
+    with pytest.raises(Refused, match=r"the value of 'status' in summary.json disagrees with"):
         check_summary({"status": "proven"}, {})
 
 

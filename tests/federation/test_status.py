@@ -835,7 +835,9 @@ def test_one_job_of_two_studies_is_told_apart_at_both_ends(asked, monkeypatch):
         whole = said_by("outgoing", north, study).splitlines()
         assert {line for line in listed.splitlines() if short in line} <= set(whole)
         assert not any(f"study '{other}'" in line for line in whole)
-    told = "the last question about this job was for study 'second', not for study 'first'"
+    told = (
+        "the coordinator's last request for this job was for study 'second', not for study 'first'"
+    )
     assert told in said_by("status", north, f"first/{short}")
 
 

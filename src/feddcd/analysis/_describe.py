@@ -214,7 +214,7 @@ class Describe:
             a, b = (np.asarray(getattr(q, name)) for q in (own, asked))
             close = CLOSE if name in ("centre", "edges") else 0.0
             if a.shape != b.shape or not np.allclose(a, b, rtol=close, atol=0.0):
-                return f"the part {name!r} of the question does not follow from the sums"
+                return f"the part {name!r} of the question disagrees with the sums"
         return ""
 
     def blocks(self, arrays: Arrays, plan: DescribePlan, cohort: Agreement) -> Blocks:

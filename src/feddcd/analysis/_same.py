@@ -25,7 +25,7 @@ def difference(own: PointQuestion, asked: PointQuestion) -> str:
         with np.errstate(all="ignore"):
             off, most = np.abs(there - here) if here.dtype == float else 1.0, _allowed(name, own)
             if not np.all(off <= most):
-                return f"the part {name!r} of the question does not follow from the sums"
+                return f"the part {name!r} of the question disagrees with the sums"
     return ""
 
 

@@ -242,7 +242,7 @@ def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
         return
     d, k, loss = len(model.names), model.k, model.loss
     root = np.sqrt(m.xx)
-    what = "the curvature at the start does not follow from the sums of columns"
+    what = "the curvature at the start disagrees with the sums of columns"
     refuse(_apart(np.diag(G), m.xx, m.xx), what)
     C, size = _first_curvature(model), np.repeat(root, k)
     refuse(_apart(H, np.kron(G, C), np.outer(size, size) * np.abs(C).max()), what)
@@ -253,11 +253,11 @@ def _check_pilot(known: Known, said: Answer, H: np.ndarray) -> None:
         zero = np.zeros((1, k))
         at, scale = loss.terms(zero, zero), np.abs(m.xy) + root[:, None] * np.sqrt(W)
         g = m.x[:, None] * loss.mean(zero) - m.xy
-        told = "the gradient at the start does not follow from the sums of outcomes"
+        told = "the gradient at the start disagrees with the sums of outcomes"
         refuse(_apart(said.g.reshape(d, k), g, scale), told)
         if not model.quadratic:
             wrong = _apart(said.value, W * at.value[0], W)
-            refuse(wrong, "the loss at the start does not follow from the sum of weights")
+            refuse(wrong, "the loss at the start disagrees with the sum of weights")
     if model.quadratic:  # the squares that no w can take away are not below zero
         refuse(not bordered(G, said.g, 2 * float(said.value)), "the outcomes are not possible")
 

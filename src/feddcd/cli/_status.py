@@ -70,9 +70,10 @@ def _show_decision(path: Path, id: str) -> dict[str, Any]:
     study, _ = about_waiting(path, name)
     if wanted not in ("", study):
         where = f"feddcd federation outgoing {shlex.quote(shown(path))} {shlex.quote(id)}"
-        told = f"{name[:SHORT]}: the last question about this job was for study '{study}'"
+        told = f"{name[:SHORT]}: the coordinator's last request for this job was for study"
         raise SpecError(
-            f"{told}, not for study '{wanted}'. To see all lines of the log about this job: {where}"
+            f"{told} '{study}', not for study '{wanted}'. To see all lines of the log about this "
+            f"job: {where}"
         )
     say(f"{name[:SHORT]} ({asked_words(path, name)}): {state}")
     say_lines("\n".join(map(printable, lines)))

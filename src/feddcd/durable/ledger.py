@@ -152,9 +152,7 @@ class Ledger:
             if entry.seq != seq:
                 raise self._database.damage(f"record {seq} is missing")
             if entry.previous != previous or not _matches(entry.hash, previous, *entry[1:5]):
-                raise self._database.damage(
-                    f"record {seq} does not follow from the record before it"
-                )
+                raise self._database.damage(f"record {seq} disagrees with the record before it")
             previous = entry.hash
         if self.head != (seq, previous):
             raise self._database.damage(

@@ -115,7 +115,7 @@ def check_files(found: Verified, there: Path) -> list[str]:
                 if path.name in PRINTED and found.proof.job.version != version("feddcd"):
                     continue
                 told = "somebody changed the file"
-                raise Refused(f"{path.name} does not follow from the proof: {told}")
+                raise Refused(f"{path.name} disagrees with the proof: {told}")
             compared.append(path.name)
     return compared
 

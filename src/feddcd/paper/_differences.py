@@ -34,7 +34,7 @@ ONE_SAMPLE = (
 )
 ADAM = (
     "MLP: the paper's text says 20 steps of Adam. But in the authors' files, the objective "
-    "after the first round fits 20 epochs, not 20 steps. In the authors' code, each local "
+    "after the first round is that of 20 epochs, not of 20 steps. In the authors' code, each local "
     "solver starts at the mean of the models, and the dual step does not contain l2."
 )
 TWO_CLASSES = (

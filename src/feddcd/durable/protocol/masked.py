@@ -280,7 +280,7 @@ def check_follows(own: PyTree, asked: PyTree, model: PyTree) -> None:
             close = math.isfinite(most) and bool(np.all(np.abs(mine - theirs) <= most))
         if not close:
             raise Refused(
-                "the coordinator's question does not follow from the sums of the earlier "
+                "the coordinator's question disagrees with the sums of the earlier "
                 f"rounds: in the part {name or 'value'!r}, this site computed other numbers"
             )
 

@@ -49,7 +49,7 @@ def check_summary(said: dict[str, Any], own: dict[str, Any]) -> None:
         else:
             right = name in CERTIFIED
         if not right:
-            raise Refused(f"the value of {name!r} in summary.json does not follow from the ledger")
+            raise Refused(f"the value of {name!r} in summary.json disagrees with the ledger")
 
 
 def is_close(value: Any, own: float | None) -> bool:

@@ -175,7 +175,7 @@ def _check_certificate(
     for name, value in told.items():
         if not is_close(value, found.get(name)):
             raise Refused(
-                f"the value of {name!r} in summary.json does not follow from what the sites signed"
+                f"the value of {name!r} in summary.json disagrees with what the sites signed"
             )
 
 
