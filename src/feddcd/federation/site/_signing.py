@@ -157,7 +157,7 @@ def _words(
     lines += [
         *dated,
         "Call each other site of the list. Find the phone number yourself: do not ask the "
-        "coordinator, who could have invented a site. All these people must have the same roster "
-        "words:",
+        "coordinator, who could have invented a site. The people at all sites must have these "
+        "six roster words, which are computed from the list:",
     ]
     return [*lines, f"  {roster.words()}", *careful]
