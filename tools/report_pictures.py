@@ -66,7 +66,9 @@ def cut(picture: Path, margin: int) -> None:
     ground = Image.new("RGB", image.size, image.getpixel((1, image.height - 1)))
     box = ImageChops.difference(image, ground).getbbox() or (0, 0, *image.size)
     top, bottom = max(0, box[1] - 2 * margin), min(image.height, box[3] + margin)
-    image.crop((0, top, image.width, bottom)).quantize(64).save(picture, optimize=True)
+    image.crop((0, top, image.width, bottom)).quantize(256, Image.Quantize.MAXCOVERAGE).save(
+        picture, optimize=True
+    )
 
 
 def main() -> None:
