@@ -52,7 +52,8 @@ def said(home, monkeypatch):
     lines: list[str] = []
     for module in (_enrolment, _members):
         monkeypatch.setattr(module, "say", lines.append)
-    monkeypatch.setattr(_enrolment, "warn", lines.append)
+    told = lambda text, word="note": lines.append(text if word == "note" else f"{word}: {text}")
+    monkeypatch.setattr(_enrolment, "warn", told)
     monkeypatch.setattr("feddcd.cli._tables.say", lines.append)
     monkeypatch.setattr(site, "over_tls", lambda who, data: Desk(home)(data, "h"))
     return lines
@@ -67,6 +68,22 @@ def enrol(home, file="west.invite", data="patients.csv"):
     here, options = home.path.parent, dict.fromkeys(("out", "codebook", "label", "docker"))
     _enrolment.enrol_command(here / file, here / data, options)
     return here / "west"
+
+
+def test_a_warning_stays_where_a_program_reads_the_result(home, monkeypatch, capsys):
+    """With --json, what a person would read on stdout is left out, but no warning."""
+    monkeypatch.setattr(site, "over_tls", lambda who, data: Desk(home)(data, "h"))
+    _enrolment.invite_command(home.path, "west", None, 7.0, False)
+    data = home.path.parent / "patients.csv"
+    data.chmod(0o644)
+    capsys.readouterr()
+    invited = str(home.path.parent / "west.invite")
+    with pytest.raises(SystemExit) as end:
+        main(["federation", "enrol", invited, "--data", str(data), "--json"])
+    assert not end.value.code
+    told = capsys.readouterr()
+    assert json.loads(told.out)["site"] == "west"
+    assert "WARNING: patients.csv has the mode 0644" in " ".join(told.err.split())
 
 
 @pytest.mark.parametrize("user", [0, 1000])

@@ -35,6 +35,7 @@ from ._habits import found
 from ._owner import check_owner
 from ._terminal import say, say_lines, warn
 
+WARNING = "WARNING"  # in place of `note`, as `site` prints it
 HALF = 3  # words that each of the two people reads out, as READ_OUT says
 
 
@@ -91,9 +92,9 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
     book, rows = _check(invitation, folder, data, options["codebook"], options["label"], how)
     _warn_few(rows, data, folder)
     for trouble in open_data(data, user_name()):
-        say(f"WARNING: {trouble.words()}")
+        warn(trouble.words(), word=WARNING)
     if told := of_root():
-        say(f"WARNING: {told}")
+        warn(told, word=WARNING)
     settings = {name: list(v) if name == "na" else v for name, v in reading.items()}
     settings |= {"label": options["label"]} if options["label"] else {}
     made = enrol(invitation, folder, data, settings, options["codebook"])
@@ -107,7 +108,7 @@ def enrol_command(file: Path, data: Path, options: dict[str, Any]) -> None:
             if beside(folder, data):
                 warn(_much_else(folder, data))
     for trouble in (*misnamed(folder), *moved(folder)):
-        say(f"WARNING: {trouble.words()}")
+        warn(trouble.words(), word=WARNING)
     found(site=invitation.site, address=invitation.address, folder=folder, unit=unit)
     found(words=made.words, confirmed=made.confirmed)
     say(

@@ -134,11 +134,11 @@ def note(text: str) -> None:
     errors.print(fitted(text, errors), style="dim", **_PLAIN)
 
 
-def warn(text: str, *, grave: bool = False) -> None:
+def warn(text: str, *, grave: bool = False, word: str = "note") -> None:
     """A note on stderr, so that what a program reads from stdout stays clean. With --quiet only a
     grave one is printed: the result is not what was asked for."""
     shown = Console(stderr=True) if grave else errors
-    shown.print(fitted(f"note: {text}", shown), style="yellow", **_PLAIN)
+    shown.print(fitted(f"{word}: {text}", shown), style="yellow", **_PLAIN)
 
 
 def bars(*columns: str | ProgressColumn, quiet: bool = False, transient: bool = False) -> Progress:

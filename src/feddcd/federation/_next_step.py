@@ -66,8 +66,11 @@ def start_again(folder: FederationFolder) -> str:
     trial = trial_of(folder)
     if trial and trial["state"] == "running":
         return trial["command"]
-    at = shlex.quote(shown(folder.path))
-    return f"feddcd federation {f'study {at} {folder.study}' if folder.study else f'up {at}'}"
+    return _again(shlex.quote(shown(folder.path)), folder.study or OWN)
+
+
+def _again(at: str, study: str) -> str:
+    return f"feddcd federation {f'up {at}' if study == OWN else f'study {at} {study}'}"
 
 
 def allow_repeat(study: FederationFolder, names: Sequence[str]) -> str:
@@ -280,5 +283,4 @@ def _after_failure(at: str, study: Mapping[str, Any], held: Mapping[str, Any]) -
         return ". ".join([*told, study["repeat"]])
     if _lacks_sites(study, held, gone):
         return ". ".join([*told, f"First {_new_study(at, _by_state(held))}"])
-    again = f"up {at}" if name == OWN else f"study {at} {name}"
-    return ". ".join([*told, f"Then start the study again: feddcd federation {again}"])
+    return ". ".join([*told, f"Then start the study again: {_again(at, name)}"])

@@ -113,7 +113,9 @@ def next_in_trial(trial: Mapping[str, Any]) -> str:
 
 def put_stopped(alone: dict[str, Any], folder: FederationFolder, up: bool) -> None:
     """`up` was killed before its study ended: `serve`, opened later, does not continue it."""
+    if alone["state"] != "running":
+        return
     last = max((event.get("time", 0.0) for _, event in folder.read_events()), default=0.0)
     runs = last >= time.time() - (opened_for(folder) or 0.0) if up else trial_of(folder)
-    if alone["state"] == "running" and not runs:
+    if not runs:
         alone |= {"state": "stopped", "stands": "stopped", "waits": {}, "heard": []}

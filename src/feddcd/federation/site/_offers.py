@@ -49,7 +49,7 @@ def plain_numbers(table: Frame, plan: Any, entering: Sequence[str]) -> Codebook 
 
     declared = plan.codebook or plan.levels or getattr(plan, "classes", None)
     number = lambda column: is_numeric_dtype(column) and not is_bool_dtype(column)
-    sent = [name for name in entering if name not in only_complete(plan, entering)]
+    sent = {*entering} - {*only_complete(plan, entering)}
     plain = all(number(table.frame[name]) and name not in table.doubts for name in sent)
     if declared or not plain:
         return None
